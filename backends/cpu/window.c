@@ -2,12 +2,18 @@
  * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/debug.h"
+#include "backends/cpu/mma.h"
 
 enum {
     STREAM_BYTES = 16 << 20, /* larger tensors are written without going through the caches */
     LINE_CYCLES = 16,        /* in which memory delivers a line to one core */
     ROWS_AHEAD = 8,          /* of an operand, where its packing fetches: as many as one is transposed by */
 };
+
+/* Whether packing fetches the operands of the product, and not the product. By AMX it takes a few cycles for
+ * each line of its operands, far less than memory does, and its tile loads would wait for the lines. */
+static bool fetched_by_packing(const CpuTarget *t, const Instr *product)
+{ return t->cost[COST_FETCH_BESIDE] > LINE_CYCLES || mma_is_amx(mma_kind(t, product)); }
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {
@@ -157,7 +163,7 @@ Window *memory_window(Gen *g, Instr *i)
         const Instr *product = memory_product(i);
         bool thin = product && plan_info(g->plan, ir_result(product))->thin;
         bool operand = w->locality >= 0 && n == 2 && i->block != g->func->body && product && !thin;
-        if (operand && g->target->cost[COST_FETCH_BESIDE] > LINE_CYCLES) w->rows_ahead = ROWS_AHEAD;
+        if (operand && fetched_by_packing(g->target, product)) w->rows_ahead = ROWS_AHEAD;
         else if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
         w->in_product = operand && w->ahead;
         if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */

@@ -22,21 +22,33 @@ static void run_sgemm(void *arg)
 static double element(const Gemm *g, const void *x, int64_t i)
 { return g->type == TILE_I8 ? ((const int8_t *)x)[i] : bench_value(g->type, x, i); }
 
-/* The relative error of some elements of C, from the definition. */
-static double gemm_error(const Gemm *g)
+/* Element (i, j) of C, from the definition. */
+typedef double ElementFn(const void *product, int64_t i, int64_t j);
+
+/* The relative error of some elements of C. */
+static double relative_error(
+    ElementFn *want_of, const void *product, tile_dtype t, const void *c, int64_t m, int64_t n)
 {
     double diff = 0, norm = 0;
-    for (int64_t at = 0; at < g->m * g->n; at += g->m * g->n / 61 + 1) {
-        int64_t i = at / g->n, j = at % g->n;
-        double want = 0;
-        for (int64_t k = 0; k < g->k; k++)
-            want += element(g, g->a, g->turned_a ? k * g->m + i : i * g->k + k) *
-                    element(g, g->b, g->turned_b ? j * g->k + k : k * g->n + j);
-        double got = g->type == TILE_I8 ? ((const int32_t *)g->c)[at] : bench_value(g->type, g->c, at);
+    for (int64_t at = 0; at < m * n; at += m * n / 61 + 1) {
+        double want = want_of(product, at / n, at % n);
+        double got = t == TILE_I8 ? ((const int32_t *)c)[at] : bench_value(t, c, at);
         diff += (got - want) * (got - want), norm += want * want;
     }
     return sqrt(diff / norm);
 }
+
+static double gemm_element(const void *product, int64_t i, int64_t j)
+{
+    const Gemm *g = product;
+    double sum = 0;
+    for (int64_t k = 0; k < g->k; k++)
+        sum += element(g, g->a, g->turned_a ? k * g->m + i : i * g->k + k) *
+               element(g, g->b, g->turned_b ? j * g->k + k : k * g->n + j);
+    return sum;
+}
+
+static double gemm_error(const Gemm *g) { return relative_error(gemm_element, g, g->type, g->c, g->m, g->n); }
 
 static const char *consts_of(tile_dtype t)
 {
@@ -49,6 +61,13 @@ static const char *consts_of(tile_dtype t)
 static tile_dtype result_of(tile_dtype t) { return t == TILE_I8 ? TILE_I32 : t; }
 static double bound_of(tile_dtype t)
 { return t == TILE_I8 ? 0 : t == TILE_F32 ? 1e-5 : t == TILE_F16 ? 1e-3 : 1e-2; }
+
+static void check(Bench *b, const char *row, tile_dtype type, double error)
+{
+    if (error <= bound_of(type)) return;
+    fprintf(stderr, "%s: relative error %g\n", row, error);
+    b->failures++;
+}
 
 static void tensors_of(BenchLaunch *l, const Gemm *g)
 {
@@ -71,9 +90,9 @@ static void gemm(Bench *b, Gemm g, bool peer)
     if (bench_load(b, "gemm", "gemm", consts_of(g.type), &l)) {
         tensors_of(&l, &g);
         if (bench_try(b, &l)) {
-            double flops = 2e-9 * (double)g.m * (double)g.n * (double)g.k, e = gemm_error(&g);
+            double flops = 2e-9 * (double)g.m * (double)g.n * (double)g.k;
             bool is_f32 = g.type == TILE_F32;
-            if (!(e <= bound_of(g.type))) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
+            check(b, row, g.type, gemm_error(&g));
             if (!is_f32) peer = peer && peer_torch(ask) > 0;
             BenchCall c = { run_sgemm, &g };
             BenchPair t = is_f32 ? bench_pair(b, bench_launch, &l, peer ? bench_call : NULL, &c)
@@ -144,7 +163,6 @@ static void read_layer(void *arg)
 
 static void time_layers(Bench *b, const char *row, Layers *l)
 {
-    if (!bench_try(b, &l->launch)) return;
     BenchCall c = { read_layer, l };
     bench_row(b, row, "GB/s", 1e-9 * (double)l->bytes, bench_pair(b, run_layer, l, bench_call, &c),
         "memory read", 0.85);
@@ -167,13 +185,36 @@ static void few_rows(Bench *b, tile_dtype type, int64_t m, bool turned)
     if (bench_load(b, "gemm", "gemm", consts, &l.launch)) {
         tensors_of(&l.launch, &g);
         if (bench_try(b, &l.launch)) {
-            double e = gemm_error(&g);
-            if (!(e <= bound_of(type))) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
+            check(b, row, type, gemm_error(&g));
             time_layers(b, row, &l);
         }
     }
     bench_free(&l.launch);
     free((void *)g.a), free((void *)g.b), free(g.c);
+}
+
+enum { GROUPS = WEIGHTS / GROUP };
+
+/* Weights of 4 bits, packed as gemm_int4.tile says. */
+typedef struct Int4 {
+    tile_dtype type;
+    const void *a, *scale, *zero;
+    const uint8_t *w;
+} Int4;
+
+static double int4_element(const void *product, int64_t i, int64_t j)
+{
+    const Int4 *p = product;
+    double sum = 0;
+    for (int64_t k = 0; k < WEIGHTS; k++) {
+        int64_t group = k / GROUP, in = k % GROUP, half = GROUP / 2;
+        int byte = p->w[j * (WEIGHTS / 2) + group * half + in % half],
+            bits = in < half ? byte & 15 : byte >> 4;
+        double zero = bench_value(p->type, p->zero, j * GROUPS + group);
+        sum += (bits - zero) * bench_value(p->type, p->scale, j * GROUPS + group) *
+               bench_value(p->type, p->a, i * WEIGHTS + k);
+    }
+    return sum;
 }
 
 static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
@@ -184,7 +225,6 @@ static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
     snprintf(consts, sizeof consts, "T=%s", tile_dtype_name(type));
     if (!bench_wanted(b, row)) return;
     Layers l = { .weights = 1, .threads = b->threads, .bytes = WEIGHTS * WEIGHTS / 2, .n = MOST_LAYERS };
-    enum { GROUPS = WEIGHTS / GROUP };
     void *a = bench_random(type, m * WEIGHTS, 1), *w = bench_random(TILE_I8, (int64_t)l.bytes * l.n, 2),
          *scale = bench_random(type, WEIGHTS * GROUPS, 3), *zero = bench_random(type, WEIGHTS * GROUPS, 4),
          *c = bench_random(type, m * WEIGHTS, 5);
@@ -195,7 +235,11 @@ static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
         bench_matrix(&l.launch, scale, WEIGHTS, GROUPS, false);
         bench_matrix(&l.launch, zero, WEIGHTS, GROUPS, false);
         bench_matrix(&l.launch, c, m, WEIGHTS, false);
-        time_layers(b, row, &l);
+        if (bench_try(b, &l.launch)) {
+            Int4 p = { type, a, scale, zero, w };
+            check(b, row, type, relative_error(int4_element, &p, type, c, m, WEIGHTS));
+            time_layers(b, row, &l);
+        }
     }
     bench_free(&l.launch);
     free(a), free(w), free(scale), free(zero), free(c);

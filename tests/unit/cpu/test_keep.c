@@ -99,9 +99,19 @@ static void find_in_products(const char *text, const char *instruction, bool fou
     }
 }
 
-static void test_fetches(const char *examples, const char *cpu, bool by_product)
+/* Products fetch the next windows, or packing fetches rows further on. */
+static void find_fetches(const char *text, bool by_product)
 {
-    Case c = { "gemm", "gemm", "T=f32,TO=f32", "M=300,N=300,K=300", "", 0 };
+    bool second[2], first[2];
+    find_in_products(text, "prefetcht1", second);
+    find_in_products(text, "prefetcht0", first);
+    expect(second[true] == by_product, "products fetch the next windows", by_product);
+    expect(first[false] == !by_product, "packing fetches rows further on", by_product);
+}
+
+static void test_fetches(const char *examples, const char *cpu, const char *consts, bool by_product)
+{
+    Case c = { "gemm", "gemm", consts, "M=300,N=300,K=300", "", 0 };
     size_t len = 0;
     char *text = case_read(examples, c.file, &len);
     Problem *p = calloc(1, sizeof *p);
@@ -115,11 +125,7 @@ static void test_fetches(const char *examples, const char *cpu, bool by_product)
         expect(false, "does not compile", 1);
         case_diags(p);
     } else {
-        bool second[2], first[2];
-        find_in_products(r->artifact.data, "prefetcht1", second);
-        find_in_products(r->artifact.data, "prefetcht0", first);
-        expect(second[true] == by_product, "products fetch the next windows", by_product);
-        expect(first[false] == !by_product, "packing fetches rows further on", by_product);
+        find_fetches(r->artifact.data, by_product);
     }
     case_free(p);
     free(p);
@@ -170,8 +176,9 @@ int main(int argc, char **argv)
     const Case alone = { "gemm", "gemm", "T=f32,TO=f32,TM=64,TN=64", "M=384,N=64,K=96", "", 0 };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         test_kernel(examples, &alone, &zen1, nothing);
-    test_fetches(examples, "x86-64-v3", true);
-    test_fetches(examples, "znver1", false);
+    test_fetches(examples, "x86-64-v3", "T=f32,TO=f32", true);
+    test_fetches(examples, "znver1", "T=f32,TO=f32", false);
+    test_fetches(examples, "emeraldrapids", "T=bf16,TO=bf16", false);
 #endif
     for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
         for (int64_t threads = 1; threads < 70; threads = 3 * threads + 1)
