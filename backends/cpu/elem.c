@@ -173,13 +173,6 @@ static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
     return op_family(op) == OPS_FUNCTION ? math_fn(g, op, v[0], need) : NULL;
 }
 
-/* The result is an operand, or one with another sign. */
-static bool selects(Op op)
-{
-    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM ||
-           op == OP_MAXNUM || op == OP_CLAMP;
-}
-
 static bool combines(Op op)
 { return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_FMA; }
 
@@ -249,9 +242,9 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
         r = float_op(g, op, w, need);
         if (r && op_family(op) != OPS_COMPARE)
-            r = selects(op)    ? from_f32_exact(g, d, r)
-                : combines(op) ? from_f32_result(g, d, r)
-                               : from_f32(g, d, r);
+            r = op_has(op, OPF_EXACT) ? from_f32_exact(g, d, r)
+                : combines(op)        ? from_f32_result(g, d, r)
+                                      : from_f32(g, d, r);
     }
     if (!r)
         ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name,
