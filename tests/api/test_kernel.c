@@ -67,7 +67,7 @@ static void test_contexts(void)
     char why[300];
     tile_context_desc d = fake_desc("cuda:sm_77", FAKE_CUDA);
     CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_INVALID_ARGUMENT);
-    CHECK_TEXT(why, "unknown target 'cuda:sm_77'");
+    CHECK_TEXT(why, "unknown target `cuda:sm_77`");
     d.struct_size = 3;
     CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_INVALID_ARGUMENT);
     d = fake_desc("cpu", NULL);
