@@ -122,8 +122,9 @@ static LLVMValueRef is_nan(Gen *g, LLVMValueRef x) { return fcmp(g, LLVMRealUNO,
 
 /* The min and max of x86 give the second operand when the two are unordered (or both zero). One select
  * corrects the result. */
-static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef extreme(Gen *g, Op op, LLVMValueRef a, LLVMValueRef b)
 {
+    bool max = op == OP_MAX || op == OP_MAXNUM, num = op == OP_MINNUM || op == OP_MAXNUM;
     LLVMValueRef r = sel(g, fcmp(g, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
     return num ? sel(g, is_nan(g, b), a, r) : sel(g, is_nan(g, a), a, r);
 }
@@ -141,11 +142,11 @@ static LLVMValueRef float_arithmetic(Gen *g, Op op, LLVMValueRef *v)
     case ARITHMETIC_MUL: return LLVMBuildFMul(g->b, v[0], v[1], "");
     case ARITHMETIC_DIV: return LLVMBuildFDiv(g->b, v[0], v[1], "");
     case ARITHMETIC_FMA: return fma3(g, v);
-    case ARITHMETIC_MIN: return extreme(g, false, false, v[0], v[1]);
-    case ARITHMETIC_MAX: return extreme(g, true, false, v[0], v[1]);
-    case ARITHMETIC_MINNUM: return extreme(g, false, true, v[0], v[1]);
-    case ARITHMETIC_MAXNUM: return extreme(g, true, true, v[0], v[1]);
-    case ARITHMETIC_CLAMP: return extreme(g, false, false, extreme(g, true, false, v[0], v[1]), v[2]);
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM: return extreme(g, op, v[0], v[1]);
+    case ARITHMETIC_CLAMP: return extreme(g, OP_MIN, extreme(g, OP_MAX, v[0], v[1]), v[2]);
     case ARITHMETIC_REM: /* of integers alone */
     case ARITHMETIC_CDIV: break;
     }
