@@ -1,6 +1,7 @@
 /* check_expr.c: checks expressions: names, calls and their arguments, attributes, and the arguments of
  * clauses. */
 #include "frontend/check.h"
+#include "frontend/habits.h"
 
 static void check_word(Check *c, const Node *n, AttrKey key, const char *what)
 {
@@ -177,8 +178,9 @@ void check_hint_arguments(Check *c, const Node *clause, const char *const *known
             Text t;
             text_init(&t, &c->s->arena);
             for (int k = 0; k < n_known; k++) text_printf(&t, "%s`%s`", k ? ", " : "it takes ", known[k]);
-            check_note(
-                c, check_fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name), t.data);
+            Diag *d = check_fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name);
+            const char *habit = habit_note(HABIT_ARGUMENT, a->name, strlen(a->name));
+            check_note(c, d, habit ? habit : t.data);
         }
         if (a->text2 && !call_target_known(a->text2))
             check_note(c, check_fault(c, a->name_loc, "unknown target `%s`", a->text2),

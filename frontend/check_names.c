@@ -159,6 +159,8 @@ void check_type_name(Check *c, const Node *type, bool is_const)
     if (n || (is_const && (word || !strcmp(type->name, "type")))) return;
     Diag *d = check_fault(c, type->loc, "unknown type `%s`", type->name);
     if (word)
-        check_note(c, d, "`int` and `float` are for constants; a scalar is of i32, i64, index, f32, ...");
+        check_note(c, d,
+            type->name[0] == 'i' ? "write `i32`, or `index` for sizes and subscripts; `int` is for constants"
+                                 : "write `f32`; `float` is for constants");
     else habit_of_type(c->s, d, type->name);
 }

@@ -233,7 +233,7 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 const char *lower_mix_note(Lower *, const Node *mixed, V, V);
 /* where `what` is no constant; where it is the number i, which it may not be (NULL: none) */
 const char *lower_constant_note(const char *what);
-const char *lower_range_note(const char *what, int64_t i);
+const char *lower_range_note(Lower *, const char *what, int64_t i, int64_t hi);
 /* On the assignment of a value of another type to a variable. */
 const char *lower_assign_note(Lower *, const Var *, V);
 const char *lower_shape_note(V, V);

@@ -273,8 +273,10 @@ static V lower_index(Lower *l, const Node *n)
     if (x.kind == V_TUPLE) return index_tuple(l, n, x);
     if (x.kind == V_TABLE) return lower_table_entry(l, n, x);
     if (x.kind == V_TENSOR)
-        return lower_error_note(
-            l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
+        return lower_error_note(l, n->loc,
+            arena_printf(&l->s->arena, "write `load(%s[...])`; `gather` takes tiles of indices",
+                n->kids[0]->kind == N_NAME ? n->kids[0]->name : "X"),
+            "a window of a tensor is not a value");
     Value *v = lower_materialize(l, x, n->kids[0]->loc);
     if (!v) return value_error();
     return lower_part(l, n, v);
@@ -343,8 +345,8 @@ bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int6
         text_init(&t, &l->s->arena);
         if (hi == INT64_MAX) text_printf(&t, "at least %lld", (long long)lo);
         else text_printf(&t, "from %lld to %lld", (long long)lo, (long long)hi);
-        lower_error_note(l, n->loc, lower_range_note(what, (int64_t)i), "%s must be %s, not %lld", what,
-            t.data, (long long)i);
+        lower_error_note(l, n->loc, lower_range_note(l, what, (int64_t)i, hi), "%s must be %s, not %lld",
+            what, t.data, (long long)i);
         return false;
     }
     *out = (int64_t)i;

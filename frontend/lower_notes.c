@@ -150,8 +150,11 @@ const char *lower_constant_note(const char *what)
     return "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)";
 }
 
-const char *lower_range_note(const char *what, int64_t i)
+const char *lower_range_note(Lower *l, const char *what, int64_t i, int64_t hi)
 {
+    if (!strcmp(what, "axis") && hi >= 0)
+        return hi ? arena_printf(&l->s->arena, "there are %lld axes, numbered from 0", (long long)hi + 1)
+                  : "there is one axis, 0";
     if (i >= 0 || strcmp(what, "the step of a window")) return NULL;
     return "backwards: `gather(X[i - arange(n)])`, or a tensor with a negative stride";
 }

@@ -21,6 +21,16 @@ static void bind_name(Lower *l, const Node *name, V v, Loc loc, bool is_var)
     lower_scope_add(l, name->name, name->loc, v, is_var);
 }
 
+/* The value of the expression n, which gives a tuple for so many names; or an error. */
+static V tuple_for(Lower *l, const Node *n, V v, int names)
+{
+    if (v.kind == V_ERROR || (v.kind == V_TUPLE && v.n == names)) return v;
+    bool of_grid = n->kind == N_CALL && (!strcmp(n->name, "program_id") || !strcmp(n->name, "num_programs"));
+    return lower_error_note(l, n->loc,
+        of_grid ? "it gives a number for each axis of the `grid` clause" : NULL, "%d names for %s", names,
+        v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+}
+
 static void lower_bind(Lower *l, const Node *n)
 {
     bool is_var = n->kind == N_VAR;
@@ -35,9 +45,7 @@ static void lower_bind(Lower *l, const Node *n)
         return;
     }
     int names = (int)n->n - 1;
-    if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != names))
-        v = lower_error(l, n->kids[0]->loc, "%d names for %s", names,
-            v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    v = tuple_for(l, n->kids[0], v, names);
     for (int k = 0; k < names; k++)
         bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
 }
@@ -138,9 +146,7 @@ static void lower_assign(Lower *l, const Node *n)
         assign_name(l, target, v, n->kids[1]->loc);
         return;
     }
-    if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != (int)target->n))
-        v = lower_error(l, n->kids[1]->loc, "%d names for %s", (int)target->n,
-            v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    v = tuple_for(l, n->kids[1], v, (int)target->n);
     for (uint32_t k = 0; k < target->n; k++)
         assign_name(l, target->kids[k], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[1]->loc);
 }

@@ -458,9 +458,15 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     Diag *d = diag_error(p->session, loc, "%s", t.data);
     if (slice)
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
+    else if (n == 1 && !strcmp(expected[0], "`(`"))
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "write `%.*s (...)`",
+            (int)(p->before.end - p->before.begin), src->text + p->before.begin);
     else if (token && contains(expected, n, "`{`") &&
              (n == 1 || !strcmp(token, "`:`") || !strcmp(token, "`;`")))
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block or a list of values stands in braces: `{ ... }`");
+    else if (token && (!strcmp(token, "`let`") || !strcmp(token, "`var`")))
+        diag_note(p->session, d, (Loc){ 0, 0, 0 },
+            "`let` and `var` stand in a block; `const int NAME = ...;` is a constant of the file");
     else if (unclosed && strcmp(token, "end of file"))
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a `}` is missing before it");
     suggest_keyword(p, d, src, loc);

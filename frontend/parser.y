@@ -350,14 +350,15 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *
     if (!shown && n <= MOST) shown = n;
     if (shown > MOST) {
         /* Too many to list: a number among them means that an operand is missing. */
-        bool operand = false, statement = false;
+        bool operand = false, statement = false, item = false;
         for (int i = 0; i < shown; i++) {
             operand |= !strcmp(names[i], "a number");
             statement |= !strcmp(names[i], "`let`");
+            item |= !strcmp(names[i], "`kernel`");
         }
         bool end = yypcontext_token(ctx) == YYSYMBOL_YYEOF;
-        names[0] = statement && end ? "`}`" : statement ? "a statement" : "an expression";
-        shown = operand;
+        names[0] = statement && end ? "`}`" : statement ? "a statement" : operand ? "an expression" : "a kernel or another item of the file";
+        shown = operand || item;
     }
     parse_syntax_error(p, *yypcontext_location(ctx), token == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(token), names, shown);
     return 0;

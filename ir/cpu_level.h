@@ -111,9 +111,9 @@ static inline const CpuLevel *cpu_level_asked(int own, char *error, size_t room)
         if (!strcmp(cpu_levels[k].name, named)) found = &cpu_levels[k];
     if (found && found->level <= own) return found;
     cpu_level_say(error, room, "TILE_CPU_LEVEL: ", room);
-    cpu_level_say(error, room, found ? "this processor lacks the level '" : "there is no level '", room);
+    cpu_level_say(error, room, found ? "this processor lacks the level `" : "there is no level `", room);
     cpu_level_say(error, room, named, 40);
-    cpu_level_say(error, room, "'; there are ", room);
+    cpu_level_say(error, room, "`; there are ", room);
     for (int k = N_CPU_LEVELS - 1; k >= 0; k--) {
         if (cpu_levels[k].level > own) continue;
         if (cpu_levels[k].level) cpu_level_say(error, room, ", ", 2);

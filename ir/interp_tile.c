@@ -175,8 +175,6 @@ static void scan_line(Interp *in, const Instr *i, DType d, Line l, Scalar *out)
     }
 }
 
-static bool is_scan(Op op) { return op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX; }
-
 static void along_axis(Interp *in, const Instr *i)
 {
     const Value *xv = ir_operand(i, 0);
@@ -192,7 +190,7 @@ static void along_axis(Interp *in, const Instr *i)
             Line l = { x + o * n * inner + e, n, inner };
             if (i->op == OP_REDUCE || i->op == OP_SCAN)
                 combine_line(in, i, o * n * inner + e, n, inner, o * inner + e);
-            else if (is_scan(i->op)) scan_line(in, i, t->dtype, l, out + o * n * inner + e);
+            else if (op_family(i->op) == OPS_SCAN) scan_line(in, i, t->dtype, l, out + o * n * inner + e);
             else out[o * inner + e] = reduce_line(i->op, t->dtype, l);
         }
 }

@@ -25,6 +25,7 @@ typedef enum Op {
     X(VIRTUAL) \
     X(APPROX) \
     X(NONNEG) \
+    X(EXACT) \
     X(PICKS) \
     X(MOVES) \
     X(WHOLE) \

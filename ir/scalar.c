@@ -388,19 +388,12 @@ static double float_function(Op op, double a)
     return NAN;
 }
 
-/* Operations whose result is one of their operands, perhaps with another sign, are exact in every format. */
-static bool is_exact(Op op)
-{
-    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM ||
-           op == OP_MAXNUM || op == OP_CLAMP;
-}
-
 static bool float_op(Op op, DType d, const Scalar *v, Scalar *out)
 {
     OpFamily f = op_family(op);
     if (op == OP_REM || op == OP_CDIV || (f != OPS_ARITHMETIC && f != OPS_FUNCTION)) return false;
     double x = f == OPS_ARITHMETIC ? float_arithmetic(op, d, v) : float_function(op, v[0].f);
-    *out = scalar_float(d == DT_F64 || is_exact(op) ? x : scalar_round(d, (float)x));
+    *out = scalar_float(d == DT_F64 || op_has(op, OPF_EXACT) ? x : scalar_round(d, (float)x));
     return true;
 }
 

@@ -22,8 +22,6 @@ static void need_all(Skips *k, const Instr *i)
     for (int o = 0; o < i->n_operands; o++) need(k, ir_operand(i, o));
 }
 
-static bool is_control(Op op) { return op == OP_FOR || op == OP_WHILE || op == OP_IF; }
-
 /* Whether the run looks at the operation whatever becomes of its results: at its stages, or for the ring or
  * the program that it takes. */
 static bool looks_at(const Instr *i)
@@ -95,7 +93,7 @@ const Instr *const *trace_skips(Session *s, const Func *f)
     while (k.left.len) {
         const Value *v = k.left.data[--k.left.len];
         const Instr *from = v->def ? v->def : v->block->parent;
-        if (from && is_control(from->op)) need_sources(&k, from, v);
+        if (from && op_family(from->op) == OPS_CONTROL) need_sources(&k, from, v);
         else if (v->def) need_all(&k, from);
     }
     ir_walk(f->body, note_skips, &k);

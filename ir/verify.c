@@ -53,7 +53,7 @@ static void check_dim(Verifier *v, int k)
     const Func *f = v->func;
     const Dim *d = &f->dims[k];
     const char *name = d->name ? d->name : arena_printf(&v->s->arena, "#%d", k);
-    BREACH_IF(d->name && !is_identifier(d->name), NULL, "the dimension '%s' has no valid name", d->name);
+    BREACH_IF(d->name && !is_identifier(d->name), NULL, "the dimension `%s` has no valid name", d->name);
     for (int j = 0; j < k; j++)
         BREACH_IF(d->name && f->dims[j].name && !strcmp(d->name, f->dims[j].name), NULL,
             "two dimensions are named %s", d->name);

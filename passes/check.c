@@ -47,7 +47,7 @@ static void check_indices(Check *x, Instr *i, const MemParts *p)
     for (int a = 0; a < p->rank; a++) ok = both(&b, ok, in_range(&b, p->idx[a], q->dims[a]));
     if (p->mask) ok = ir_bin(&b, OP_OR, ok, ir_un(&b, OP_NOT, p->mask));
     emit_assert(&b, ok,
-        arena_printf(&x->c->session->arena, "%s: index out of range of '%s'", op_info[i->op].name, q->name));
+        arena_printf(&x->c->session->arena, "%s: index out of range of `%s`", op_info[i->op].name, q->name));
     x->ranges++;
 }
 
@@ -86,7 +86,7 @@ static void check_nan(Check *x, Instr *i, const MemParts *p)
     Value *ok = ir_bin(&b, OP_EQ, v, v);
     if (in) ok = ir_bin(&b, OP_OR, ok, ir_un(&b, OP_NOT, in));
     emit_assert(
-        &b, ok, arena_printf(&x->c->session->arena, "%s: NaN into '%s'", op_info[i->op].name, q->name));
+        &b, ok, arena_printf(&x->c->session->arena, "%s: NaN into `%s`", op_info[i->op].name, q->name));
     x->nans++;
 }
 

@@ -219,8 +219,8 @@ static Value *movable(Exp2 *e, Instr *exp, Value *v)
         Value *scale = e->scale;
         if (!scale->def && e->noted != scale)
             diag_perf(e->c->session, exp->loc,
-                "exp: the sign of '%s' is not known, so its product stays beside the maximum; a launch key "
-                "'%s > 0' would leave one fma",
+                "exp: the sign of `%s` is not known, so its product stays beside the maximum; a launch key "
+                "`%s > 0` would leave one fma",
                 name_of(scale), name_of(scale));
         e->noted = scale;
         return NULL;

@@ -50,13 +50,13 @@ static bool inline_call(PassContext *c, Func *caller, Instr *call, int *room)
     if (!callee || !end || end->op != OP_RETURN || end->n_operands != call->n_results ||
         callee->body->n_args != call->n_operands) {
         diag_error(c->session, call->loc,
-            "call of '%s', which is not a function of %d arguments and %d results", name ? name->s : "",
+            "call of `%s`, which is not a function of %d arguments and %d results", name ? name->s : "",
             call->n_operands, call->n_results);
         return false;
     }
     if ((*room -= size_of(callee->body)) < 0) {
         diag_error(c->session, call->loc,
-            "'%s' grows by more than %d instructions when its calls are expanded", caller->name, MAX_INSTRS);
+            "`%s` grows by more than %d instructions when its calls are expanded", caller->name, MAX_INSTRS);
         return false;
     }
     ValueMap map;
@@ -98,7 +98,7 @@ static bool inline_func(PassContext *c, Func *f)
     for (int r = 0; r < n_roots; r++) {
         for (int depth = 0, n = 1; n > 0; depth++) {
             if (depth == MAX_DEPTH) {
-                diag_error(c->session, f->loc, "'%s' calls functions more than %d deep; is one recursive?",
+                diag_error(c->session, f->loc, "`%s` calls functions more than %d deep; is one recursive?",
                     f->name, MAX_DEPTH);
                 return false;
             }

@@ -83,10 +83,10 @@ static bool unknown(const Flag *f, const char *name, size_t len)
         }
     }
     if (near)
-        diag_error(f->s, f->loc, "%s: no pass is called '%.*s'; did you mean '%s'?", f->spelling, (int)len,
+        diag_error(f->s, f->loc, "%s: no pass is called `%.*s`; did you mean `%s`?", f->spelling, (int)len,
             name, near);
     else
-        diag_error(f->s, f->loc, "%s: no pass is called '%.*s' (`tilec --help=passes` lists them)",
+        diag_error(f->s, f->loc, "%s: no pass is called `%.*s` (`tilec --help=passes` lists them)",
             f->spelling, (int)len, name);
     return false;
 }
@@ -104,7 +104,7 @@ static const char *lacks(const Target *t, unsigned needs)
 
 static bool refuse(const Flag *f, PassId id, const char *why)
 {
-    diag_error(f->s, f->loc, "%s: the pass '%s' %s", f->spelling, pass_info[id].name, why);
+    diag_error(f->s, f->loc, "%s: the pass `%s` %s", f->spelling, pass_info[id].name, why);
     return false;
 }
 
@@ -162,7 +162,7 @@ static bool check_list(Session *s, const PassOptions *o, const char *spelling, c
         PassId id;
         if (now)
             diag_warning(s, (Loc){ 0 },
-                "%s: the pass '%.*s' is called '%s' now; the old name is accepted in this version", spelling,
+                "%s: the pass `%.*s` is called `%s` now; the old name is accepted in this version", spelling,
                 (int)len, name, now);
         if (dumps && is_all(name, len)) continue;
         ok = (pass_find(name, len, &id) ? fits(&f, id) : unknown(&f, name, len)) && ok;

@@ -67,7 +67,7 @@ static bool verify(const PassRunner *r, PassId id)
     for (const Func *f = r->module->funcs; f; f = f->next) ir_walk(f->body, restore_mark, &marks);
     if (!ok)
         diag_error(
-            s, (Loc){ 0 }, "internal error: the module does not verify after pass '%s'", pass_info[id].name);
+            s, (Loc){ 0 }, "internal error: the module does not verify after pass `%s`", pass_info[id].name);
     return ok;
 }
 
@@ -174,11 +174,11 @@ void passes_warn_unrun(Session *s, const PassOptions *o, const PassReport *r, co
     PassSet dumped = pass_set_of(o->dump_after);
     for (int id = TILE_PASS_COUNT; o->dump_after && strcmp(o->dump_after, "all") && id < PASS_COUNT; id++)
         if (pass_in(&dumped, (PassId)id) && !pass_in(&r->ran, (PassId)id))
-            diag_warning(s, (Loc){ 0 }, "--dump-after: the pass '%s' did not run for the kernel '%s'",
+            diag_warning(s, (Loc){ 0 }, "--dump-after: the pass `%s` did not run for the kernel `%s`",
                 pass_info[id].name, kernel);
     PassId stop;
     if (o->stop_after && pass_find(o->stop_after, strlen(o->stop_after), &stop) && pass_is_kernel(stop) &&
         !pass_in(&r->ran, stop))
-        diag_warning(s, (Loc){ 0 }, "--stop-after: the pass '%s' did not run for the kernel '%s'",
+        diag_warning(s, (Loc){ 0 }, "--stop-after: the pass `%s` did not run for the kernel `%s`",
             pass_info[stop].name, kernel);
 }

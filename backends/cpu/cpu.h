@@ -230,11 +230,11 @@ typedef struct Plan {
     int64_t row_aside;    /* bytes of the longest row that is computed aside */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
-    bool checked, prints;
+    bool checked;
     bool named; /* every tile with a name gets a buffer, where a debugger finds it */
 } Plan;
 
-Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints, bool named);
+Plan *cpu_plan(Session *, Func *, const CpuTarget *, const BackendOptions *);
 void cpu_buffers(Plan *);
 /* keep.c: which operands stay packed, and the bytes of a buffer with all its places. */
 void plan_keep(Plan *);

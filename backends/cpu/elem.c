@@ -122,8 +122,9 @@ static LLVMValueRef is_nan(Gen *g, LLVMValueRef x) { return fcmp(g, LLVMRealUNO,
 
 /* The min and max of x86 give the second operand when the two are unordered (or both zero). One select
  * corrects the result. */
-static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef extreme(Gen *g, Op op, LLVMValueRef a, LLVMValueRef b)
 {
+    bool max = op == OP_MAX || op == OP_MAXNUM, num = op == OP_MINNUM || op == OP_MAXNUM;
     LLVMValueRef r = sel(g, fcmp(g, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
     return num ? sel(g, is_nan(g, b), a, r) : sel(g, is_nan(g, a), a, r);
 }
@@ -141,11 +142,11 @@ static LLVMValueRef float_arithmetic(Gen *g, Op op, LLVMValueRef *v)
     case ARITHMETIC_MUL: return LLVMBuildFMul(g->b, v[0], v[1], "");
     case ARITHMETIC_DIV: return LLVMBuildFDiv(g->b, v[0], v[1], "");
     case ARITHMETIC_FMA: return fma3(g, v);
-    case ARITHMETIC_MIN: return extreme(g, false, false, v[0], v[1]);
-    case ARITHMETIC_MAX: return extreme(g, true, false, v[0], v[1]);
-    case ARITHMETIC_MINNUM: return extreme(g, false, true, v[0], v[1]);
-    case ARITHMETIC_MAXNUM: return extreme(g, true, true, v[0], v[1]);
-    case ARITHMETIC_CLAMP: return extreme(g, false, false, extreme(g, true, false, v[0], v[1]), v[2]);
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM: return extreme(g, op, v[0], v[1]);
+    case ARITHMETIC_CLAMP: return extreme(g, OP_MIN, extreme(g, OP_MAX, v[0], v[1]), v[2]);
     case ARITHMETIC_REM: /* of integers alone */
     case ARITHMETIC_CDIV: break;
     }
@@ -171,13 +172,6 @@ static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
     if (op_family(op) == OPS_ARITHMETIC) return float_arithmetic(g, op, v);
     if (op_family(op) == OPS_COMPARE) return float_compare(g, op, v);
     return op_family(op) == OPS_FUNCTION ? math_fn(g, op, v[0], need) : NULL;
-}
-
-/* The result is an operand, or one with another sign. */
-static bool selects(Op op)
-{
-    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM ||
-           op == OP_MAXNUM || op == OP_CLAMP;
 }
 
 static bool combines(Op op)
@@ -249,9 +243,9 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
         r = float_op(g, op, w, need);
         if (r && op_family(op) != OPS_COMPARE)
-            r = selects(op)    ? from_f32_exact(g, d, r)
-                : combines(op) ? from_f32_result(g, d, r)
-                               : from_f32(g, d, r);
+            r = op_has(op, OPF_EXACT) ? from_f32_exact(g, d, r)
+                : combines(op)        ? from_f32_result(g, d, r)
+                                      : from_f32(g, d, r);
     }
     if (!r)
         ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name,

@@ -348,7 +348,7 @@ static void plan_indexed(Plan *p, Steps *in, Instr *i)
 
 static void plan_message(Plan *p, Steps *in, Instr *i)
 {
-    if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
+    if (i->op == OP_ASSERT && !p->checked) return;
     if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0)))
         add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
     else in->last_memory = plan_append(in, plan_step(p, in, STEP_SCALAR, i));
@@ -453,23 +453,22 @@ static void plan_block(Plan *p, Steps *in)
     for (Instr *i = in->block->first; i; i = i->next) plan_instr(p, in, i);
 }
 
-Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints, bool named)
+Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, const BackendOptions *o)
 {
     Plan *p = arena_new(&s->arena, Plan);
     p->session = s;
     p->arena = &s->arena;
     p->func = f;
     p->target = t;
-    p->checked = checked;
-    p->prints = prints;
-    p->named = named;
+    p->checked = o->checked;
+    p->named = o->debug_info && o->opt_level == 0;
     p->bufs_end = &p->bufs;
     p->n_info = f->module->next_id;
     p->info = arena_array(p->arena, ValInfo, p->n_info);
     p->packs.data = arena_grow(p->arena, NULL, 0, 64 * sizeof *p->packs.data);
     p->packs.cap = 64;
     plan_find_wanted(p, f->body);
-    if (!checked && !named) plan_unseen(p);
+    if (!p->checked && !p->named) plan_unseen(p);
     p->body = plan_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);

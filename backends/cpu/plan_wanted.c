@@ -127,8 +127,7 @@ void plan_find_wanted(Plan *p, Block *b)
         if (f == OPS_SHAPE) want_around_shape(p, i);
         if (f == OPS_PRODUCT) want_around_product(p, i);
         if (f == OPS_SCAN || f == OPS_SORT) want(p, ir_operand(i, 0));
-        if (f == OPS_COMBINED || i->op == OP_YIELD || i->op == OP_CONDITION ||
-            (i->op == OP_PRINT && p->prints))
+        if (f == OPS_COMBINED || i->op == OP_YIELD || i->op == OP_CONDITION || i->op == OP_PRINT)
             want_operands(p, i);
         if ((i->op == OP_LOAD && i->n_results > 1 && is_tile(ir_result(i))) ||
             (i->op == OP_GATHER && i->n_results > 1))

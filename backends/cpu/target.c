@@ -118,7 +118,7 @@ static bool compile(
     if (o->opt_level > 0) kernel_reciprocal(f);
     if (o->opt_level > 0 && !o->checked) cpu_few_rows(s, f);
     if (o->opt_level > 0 && !o->checked) cpu_deepen(s, f, cpu);
-    Plan *p = cpu_plan(s, f, cpu, o->checked, true, o->debug_info && o->opt_level == 0);
+    Plan *p = cpu_plan(s, f, cpu, o);
     cpu_buffers(p);
     if (cpu->amx_refused && p->narrow_products)
         diag_warning(s, f->loc, "kernel `%s` does not use AMX: %s", f->name, cpu->amx_refused);

@@ -315,11 +315,11 @@ static bool run_alone(Lowering *l, const char *name, size_t len)
     PassId id;
     bool found = pass_find(name, len, &id) && pass_is_kernel(id), step = found && pass_is_step(id);
     const char *lacks = found ? ir_lacks(l->c.f, id) : NULL;
-    if (!found) diag_error(l->c.s, (Loc){ 0 }, "no pass of the kernel IR is called '%.*s'", (int)len, name);
+    if (!found) diag_error(l->c.s, (Loc){ 0 }, "no pass of the kernel IR is called `%.*s`", (int)len, name);
     else if (step)
-        diag_error(l->c.s, (Loc){ 0 }, "'%s' is a step of '%s': run that pass", pass_info[id].name,
+        diag_error(l->c.s, (Loc){ 0 }, "`%s` is a step of `%s`: run that pass", pass_info[id].name,
             pass_info[pass_info[id].within].name);
-    else if (lacks) diag_error(l->c.s, l->c.f->loc, "the pass '%s' needs %s", pass_info[id].name, lacks);
+    else if (lacks) diag_error(l->c.s, l->c.f->loc, "the pass `%s` needs %s", pass_info[id].name, lacks);
     if (!found || step || lacks) return false;
     adopt(l, id);
     run_pass(l, id);

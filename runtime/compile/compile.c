@@ -100,7 +100,7 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
     const FrontKernel *k = frontend_kernel_find(ast, kernel);
     PassReport own = { 0 };
     if (!k) {
-        diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel);
+        diag_error(s, (Loc){ 0 }, "no kernel is named `%s`", kernel);
         return NULL;
     }
     if (o->times && !report) report = &own;
@@ -111,7 +111,7 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
     *func = m ? ir_func_find(m, kernel) : NULL;
     if (*func && facts) set_facts(*func, k, facts);
     if (!*func || !passes_run(m, &o->passes, report)) {
-        if (!s->n_errors) diag_error(s, k->loc, "kernel '%s' does not compile", kernel);
+        if (!s->n_errors) diag_error(s, k->loc, "kernel `%s` does not compile", kernel);
         name_specialization(s, compile_title(s, kernel, b, n));
         return NULL;
     }
@@ -127,7 +127,7 @@ static const EvalCode *host_code(Session *s, Func *f, Block *block, const char *
 {
     const char *why = NULL;
     const EvalCode *code = eval_compile(&s->arena, f, block, &why);
-    if (!code) diag_error(s, f->loc, "the %s of '%s' cannot be evaluated at launch: %s", what, f->name, why);
+    if (!code) diag_error(s, f->loc, "the %s of `%s` cannot be evaluated at launch: %s", what, f->name, why);
     return code;
 }
 
@@ -271,7 +271,7 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     }
     if (!ok) {
         if (!s->n_errors)
-            diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);
+            diag_error(s, f->loc, "the %s backend gave up on `%s` without saying why", backend->name, kernel);
         name_specialization(s, compile_title(s, kernel, b, n));
     }
     return ok;

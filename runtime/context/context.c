@@ -299,7 +299,7 @@ static tile_status open_driver(
     TargetKind kind;
     if (!parse_target(d->target, &kind, row)) {
         driver_error(
-            e, "unknown target '%.100s': cpu, cuda, hip, or a full name such as cuda:sm_90a", d->target);
+            e, "unknown target `%.100s`: cpu, cuda, hip, or a full name such as cuda:sm_90a", d->target);
         return TILE_ERROR_INVALID_ARGUMENT;
     }
     return driver_ops(kind)->open(dd, out, e);

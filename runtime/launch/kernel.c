@@ -56,7 +56,7 @@ static tile_status no_such_name(const tile_kernel *k, const char *name, bool arg
         if (takes_binding(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
     for (int i = 0; i < f->n_dims; i++) list_name(list, sizeof list, f->dims[i]);
     return context_fail(k->context, TILE_ERROR_NOT_FOUND,
-        "kernel %s has no const, dimension or hint named '%s'%s; consts and dimensions are %s", f->name, name,
+        "kernel %s has no const, dimension or hint named `%s`%s; consts and dimensions are %s", f->name, name,
         argument ? " (it is an argument of the launch)" : "", *list ? list : "none");
 }
 
@@ -86,14 +86,14 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
         break;
     default:
         return context_fail(
-            c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: binding '%s' is of no kind", f->name, b->name);
+            c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: binding `%s` is of no kind", f->name, b->name);
     }
-    if (why) return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: binding '%s': %s", f->name, b->name, why);
+    if (why) return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: binding `%s`: %s", f->name, b->name, why);
     adapt(p, &out->value);
     bool wants_type = p && p->kind == FRONT_CONST_TYPE, wants_bool = p && p->optional;
     if (wants_type != (out->value.kind == FRONT_TYPE) || (wants_bool && out->value.kind != FRONT_BOOL) ||
         (!p && out->value.kind != FRONT_INT))
-        return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: '%s' wants %s", f->name, b->name,
+        return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: `%s` wants %s", f->name, b->name,
             wants_type   ? "an element type"
             : wants_bool ? "true or false: whether the optional tensor is given"
             : p          ? "a number"
@@ -128,7 +128,7 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
         const FrontValue *v = bound_value(k, f->type_name);
         if (!v || v->kind != FRONT_TYPE)
             return context_fail(k->context, TILE_ERROR_NOT_FOUND,
-                "kernel %s: the type %s of '%s' has no default: bind it", k->name, f->type_name, f->name);
+                "kernel %s: the type %s of `%s` has no default: bind it", k->name, f->type_name, f->name);
         p->dtype = v->type;
     }
     p->size = dtype_bytes(p->dtype);
@@ -403,7 +403,7 @@ static tile_status no_such_kernel(const tile_module *m, const char *name)
     char list[400] = "";
     for (int i = 0; i < frontend_kernel_count(m->ast); i++)
         list_name(list, sizeof list, frontend_kernel(m->ast, i)->name);
-    return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'; it has %s",
+    return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named `%s`; it has %s",
         m->sources.files.data[0].name, name, *list ? list : "none");
 }
 
@@ -436,6 +436,16 @@ static void create_guarded(void *p)
     else c->status = c->of ? like_body(c->k, c->of, c->more, c->n_more) : create_body(c->k, c->b, c->n);
 }
 
+/* Fills the new kernel of `made`, or frees it and says why not. */
+static tile_status create(tile_context *c, Create *made, tile_kernel **out)
+{
+    tile_status st = context_on_stack(c, create_guarded, made);
+    if (!st) st = made->status;
+    if (st) kernel_free(made->k);
+    else *out = made->k;
+    return st;
+}
+
 tile_status tile_kernel_create(
     tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
@@ -455,14 +465,7 @@ tile_status tile_kernel_create(
     if (k->tune) atomic_fetch_add(&k->tune->references, 1);
     lock_leave(&m->lock);
     Create made = { k, b, n, NULL, NULL, 0, TILE_OK };
-    tile_status st = context_on_stack(c, create_guarded, &made);
-    if (!st) st = made.status;
-    if (st) {
-        kernel_free(k);
-        return st;
-    }
-    *out = k;
-    return TILE_OK;
+    return create(c, &made, out);
 }
 
 tile_status kernel_create_like(
@@ -472,14 +475,7 @@ tile_status kernel_create_like(
     *out = NULL;
     if (!k) return TILE_ERROR_OUT_OF_MEMORY;
     Create made = { k, NULL, 0, of, more, n, TILE_OK };
-    tile_status st = context_on_stack(c, create_guarded, &made);
-    if (!st) st = made.status;
-    if (st) {
-        kernel_free(k);
-        return st;
-    }
-    *out = k;
-    return TILE_OK;
+    return create(c, &made, out);
 }
 
 void tile_kernel_destroy(tile_kernel *k)

@@ -68,7 +68,7 @@ tile_status kernel_set_passes(tile_kernel *k, const KernelPasses *p)
     if (!unknown) unknown = unknown_pass(k, p->with);
     if (unknown)
         return context_fail(k->context, TILE_ERROR_NOT_FOUND,
-            "no pass is named '%s' (`tilec --help=passes` lists them)", unknown);
+            "no pass is named `%s` (`tilec --help=passes` lists them)", unknown);
     k->passes = (KernelPasses){ copy_text(k, p->skip), copy_text(k, p->with), copy_text(k, p->remap),
         p->approx, p->ftz };
     collapse_open(k);

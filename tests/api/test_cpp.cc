@@ -72,10 +72,10 @@ int main()
     CHECK(k.try_launch(nullptr, t, tile::none) == TILE_ERROR_INVALID_ARGUMENT);
 
     CHECK(status_of([&] { k(t, tile::none, t, 2.0, 1); }, "overlaps") == TILE_ERROR_OVERLAP);
-    CHECK(status_of([] { tile::context("vax"); }, "unknown target 'vax'") == TILE_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of([] { tile::context("vax"); }, "unknown target `vax`") == TILE_ERROR_INVALID_ARGUMENT);
     CHECK(status_of([&] { ctx.load("/no/such/file.tile"); }, "/no/such/file.tile") == TILE_ERROR_IO);
     CHECK(status_of([&] { ctx.load_text("bad.tile", "kernel"); }, "bad.tile:1") == TILE_ERROR_COMPILE);
-    CHECK(status_of([&] { ctx.load_text("s.tile", source).kernel("none"); }, "no kernel named 'none'") ==
+    CHECK(status_of([&] { ctx.load_text("s.tile", source).kernel("none"); }, "no kernel named `none`") ==
           TILE_ERROR_NOT_FOUND);
     CHECK(status_of([&] { ctx.load_text("s.tile", source).kernel("scale", { { "T", TILE_F32 } }); }, "T") ==
           TILE_ERROR_DTYPE);

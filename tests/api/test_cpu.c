@@ -269,7 +269,7 @@ static void test_level(void)
     setenv("TILE_CPU_LEVEL", "v9", 1);
     CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, error, sizeof error), TILE_ERROR_UNSUPPORTED);
     CU_ASSERT_PTR_NULL(ctx);
-    CU_ASSERT(strstr(error, "TILE_CPU_LEVEL: there is no level 'v9'; there are any") != NULL);
+    CU_ASSERT(strstr(error, "TILE_CPU_LEVEL: there is no level `v9`; there are any") != NULL);
     setenv("TILE_CPU_LEVEL", "any", 1);
     open_cpu(0, 1);
     tile_module *m;

@@ -67,7 +67,7 @@ static void test_contexts(void)
     char why[300];
     tile_context_desc d = fake_desc("cuda:sm_77", FAKE_CUDA);
     CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_INVALID_ARGUMENT);
-    CHECK_TEXT(why, "unknown target 'cuda:sm_77'");
+    CHECK_TEXT(why, "unknown target `cuda:sm_77`");
     d.struct_size = 3;
     CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_INVALID_ARGUMENT);
     d = fake_desc("cpu", NULL);
@@ -160,17 +160,17 @@ static void test_bindings(void)
     open_context(NULL, NULL);
     OK(ctx, tile_module_load_memory(ctx, "a.tile", vector_add_text, strlen(vector_add_text), NULL, &m));
     CHECK_STATUS(ctx, tile_kernel_create(m, "nothing", NULL, 0, &k), TILE_ERROR_NOT_FOUND);
-    CHECK_TEXT(error_of(ctx), "a.tile has no kernel named 'nothing'; it has ");
+    CHECK_TEXT(error_of(ctx), "a.tile has no kernel named `nothing`; it has ");
     tile_binding b = { "BLOK", TILE_BIND_INT, { .i = 4 } };
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_NOT_FOUND);
     CHECK_TEXT(error_of(ctx),
-        "kernel vector_add has no const, dimension or hint named 'BLOK'; consts and dimensions are ");
+        "kernel vector_add has no const, dimension or hint named `BLOK`; consts and dimensions are ");
     b.name = "X";
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_NOT_FOUND);
     CHECK_TEXT(error_of(ctx), "it is an argument of the launch");
     b.name = "T";
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_DTYPE);
-    CHECK_TEXT(error_of(ctx), "'T' wants an element type");
+    CHECK_TEXT(error_of(ctx), "`T` wants an element type");
     b = (tile_binding){ "BLOCK", TILE_BIND_TEXT, { .text = "many" } };
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_DTYPE);
     b = (tile_binding){ "T", TILE_BIND_DTYPE, { .dtype = TILE_BF16 } };

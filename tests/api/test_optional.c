@@ -175,7 +175,7 @@ static void test_bindings(void)
     tile_kernel_destroy(k);
     b = (tile_binding){ "BIAS", TILE_BIND_INT, { .i = 2 } };
     CHECK_STATUS(ctx, kernel_of(ctx, rows_text, "rows", &b, 1, &k), TILE_ERROR_DTYPE);
-    CHECK_TEXT(error_of(ctx), "'BIAS' wants true or false: whether the optional tensor is given");
+    CHECK_TEXT(error_of(ctx), "`BIAS` wants true or false: whether the optional tensor is given");
     b = (tile_binding){ "BIAS", TILE_BIND_TEXT, { .text = "maybe" } };
     CHECK_STATUS(ctx, kernel_of(ctx, rows_text, "rows", &b, 1, &k), TILE_ERROR_DTYPE);
     CHECK_TEXT(error_of(ctx), "`BIAS` must be true or false, not `maybe`");

@@ -70,14 +70,14 @@ for name in $(sed -nE 's/^(KERNEL_)?(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\3/p' 
         grep -q "\"$name\".*, REQUIRED," "$def" && fail "$name: --skip-pass accepts what cannot be left out"
     else
         grep -q "\"$name\".*, REQUIRED," "$def" || fail "$name: --skip-pass: $(head -1 out)"
-        grep -q "the pass '$name' cannot be left out" out || fail "$name: --skip-pass does not say that it cannot be left out: $(head -1 out)"
+        grep -q "the pass \`$name\` cannot be left out" out || fail "$name: --skip-pass does not say that it cannot be left out: $(head -1 out)"
     fi
 
     kernel_ir "$name" || continue
     for flag in --dump-after --stop-after --skip-pass --with-pass; do
         [ "$flag" = --skip-pass ] && grep -q "\"$name\".*, REQUIRED," "$def" && continue
         "$tilec" mm.tile --target=cpu $flag="$name" --emit=ir -o other.ir >out 2>&1 && fail "$name: $flag is accepted for the CPU"
-        grep -q "the pass '$name' does not run for cpu" out || fail "$name: $flag does not say why it is refused for the CPU: $(head -1 out)"
+        grep -q "the pass \`$name\` does not run for cpu" out || fail "$name: $flag does not say why it is refused for the CPU: $(head -1 out)"
     done
 done
 [ "$walked" -ge 50 ] || fail "only $walked names found"

@@ -106,7 +106,7 @@ static void test_calls(void)
                   "index\n    yield %1002\n  }\n  body {\n    %1003 = call %s.1000 {callee = \"f39\"} : "
                   "f32\n    print %1003 {message = \"x\"}\n    return\n  }\n}\n");
     CU_ASSERT_FALSE(passes(&s, t.data, &said));
-    CU_ASSERT_STRING_EQUAL(said, "'deep' grows by more than 262144 instructions when its calls are expanded");
+    CU_ASSERT_STRING_EQUAL(said, "`deep` grows by more than 262144 instructions when its calls are expanded");
     session_free(&s);
 }
 

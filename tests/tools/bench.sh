@@ -246,11 +246,11 @@ expect 2 "is for one size" tilec bench wrong.tile --ladder --sweep N=4,5 --expec
 expect 2 "expected NAME=FILE.npy, interp, or a kernel of the file" tilec bench wrong.tile --ladder --expect=nobody
 expect 2 "kernel twice has no ladder" tilec bench wrong.tile --ladder=twice
 sed 's/step broken "no shape" (BAD = 2)/step broken "a pass" (skip exp3)/' wrong.tile >pass.tile
-expect 1 "step \`broken\`: no pass is called 'exp3'; did you mean 'exp2'?" tilec bench pass.tile --ladder --output-dir none
-expect 1 "step \`broken\`: no pass is called 'exp3'" tilec pass.tile -o none.o -h none.h
+expect 1 "step \`broken\`: no pass is called \`exp3\`; did you mean \`exp2\`?" tilec bench pass.tile --ladder --output-dir none
+expect 1 "step \`broken\`: no pass is called \`exp3\`" tilec pass.tile -o none.o -h none.h
 sed 's/at (N = 100);/at (N = 100); at (N = 50);/' wrong.tile >twice.tile
 expect 1 "\`at\` gives \`N\` twice" tilec bench twice.tile --ladder --repeat=1
-expect 1 "no pass is named 'exp3'" tilec bench wrong.tile --kernel=twice --in 'X=random:f32[8]:1' --skip-pass=exp3
+expect 1 "no pass is named \`exp3\`" tilec bench wrong.tile --kernel=twice --in 'X=random:f32[8]:1' --skip-pass=exp3
 expect 1 "cannot make the folder no/where" tilec bench wrong.tile --ladder --output-dir no/where
 touch plain
 expect 1 "is no folder" tilec bench wrong.tile --ladder --output-dir plain

@@ -171,17 +171,17 @@ expect 0 "mma_sync" "$tilec" mm.tile $hopper --stop-after=mma-select
 expect 0 "mma %" "$tilec" mm.tile $hopper --stop-after=licm
 "$tilec" mm.tile $hopper --stop-after=mma-select | grep -q wgmma && fail "--stop-after=mma-select does not stop"
 "$tilec" mm.tile $hopper --time-passes -o mm.cu 2>&1 | grep -qE '^layout  *1 x  *[0-9.]* ms' || fail "--time-passes leaves out layout"
-expect 1 "did you mean 'layout'?" "$tilec" mm.tile $hopper --dump-after=layuot -o mm.cu
+expect 1 "did you mean \`layout\`?" "$tilec" mm.tile $hopper --dump-after=layuot -o mm.cu
 expect 0 "// after merge-loads" "$tilec" mm.tile $hopper --dump-after=merge-loads -o mm.cu
 expect 1 "does not run for cuda:sm_80: it needs TMA and wgmma" "$tilec" mm.tile --target=cuda:sm_80 --dump-after=warp-specialization -o mm.cu
 expect 1 "does not run for cpu" "$tilec" k.tile -D T=16 --skip-pass=near -o t.o -h t.h
-expect 1 "the pass 'layout' cannot be left out" "$tilec" mm.tile $hopper --skip-pass=layout -o mm.cu
-expect 1 "the pass 'near' is one of the kernel IR" "$tilec" mm.tile $hopper --passes=fold,near -o mm.cu
-expect 0 "warning: --dump-after: the pass 'warp-specialization' did not run for the kernel 'k'" "$tilec" k.tile -D T=16 $hopper --dump-after=warp-specialization -o mm.cu
+expect 1 "the pass \`layout\` cannot be left out" "$tilec" mm.tile $hopper --skip-pass=layout -o mm.cu
+expect 1 "the pass \`near\` is one of the kernel IR" "$tilec" mm.tile $hopper --passes=fold,near -o mm.cu
+expect 0 "warning: --dump-after: the pass \`warp-specialization\` did not run for the kernel \`k\`" "$tilec" k.tile -D T=16 $hopper --dump-after=warp-specialization -o mm.cu
 expect 2 "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=cuda" "$tilec" mm.tile $hopper --stop-after=layout --emit=cuda
 expect 2 "--bundle does not go with --stop-after" "$tilec" mm.tile --target=cuda:sm_80,cpu --bundle --stop-after=fold -o b.c -h b.h
 expect 1 "--stop-after takes one pass, not \`fold,cse\`" "$tilec" mm.tile --emit=ir --stop-after=fold,cse
-expect 0 "--stop-after: the pass 'promote' did not run for the kernel" "$tilec" mm.tile $hopper --stop-after=promote
+expect 0 "--stop-after: the pass \`promote\` did not run for the kernel" "$tilec" mm.tile $hopper --stop-after=promote
 expect 0 "pingpong_wait" "$tilec" "$root/examples/kernels/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true $hopper --emit=kernel-ir --with-pass=pingpong
 expect 0 "warp-specialization" "$tilec" --help=passes
 
@@ -189,7 +189,7 @@ expect 0 "warp-specialization" "$tilec" --help=passes
 echo old >k.o; echo old >k.h
 expect 1 "bad.tile:1:70: error:" "$tilec" bad.tile -o k.o -h k.h
 [ "$(cat k.o k.h)" = $'old\nold' ] || fail "a failed run changed its outputs"
-expect 1 "-D Q: no kernel compiled here has a const, const type, dimension or optional tensor of that name" "$tilec" k.tile -D Q=1 --emit=ir
+expect 1 "-D Q: no kernel compiled here has a const, dimension, hint or optional tensor of that name; there are T, B, N, and hints such as warps" "$tilec" k.tile -D Q=1 --emit=ir
 expect 1 "-D B=7" "$tilec" k.tile -D B=7 --emit=ir
 expect 1 "k.tile has no kernel \`q\`" "$tilec" k.tile --kernel=q --emit=ir
 expect 1 "part.tile has no kernel" "$tilec" part.tile --emit=ir

@@ -170,4 +170,8 @@ expect 1 "cannot open gone.tile" "$tilec" explain gone.tile
 "$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 --wperf \
     2>&1 >/dev/null | grep performance >notes
 [ -s notes ] && [ -z "$(sort notes | uniq -d)" ] || fail "performance notes are repeated: $(cat notes)"
+# a product whose sums are promoted to f32 is drawn as a product, and its loop is the main one
+"$tilec" explain "$root/tests/emit/promote.tile" --kernel=full --target=cuda:sm_90a -o out.txt || fail "promoted products"
+has '^consumers: one iteration of the loop at line 7$'
+has 'product acc: 128x256 by 128$'
 finish

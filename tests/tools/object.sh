@@ -56,7 +56,7 @@ int main(void)
 T
 expect 0 "" "$tilec" level.tile -o level.o -h level.h
 expect 0 "" "$cc" level.c level.o -o level
-expect 0 "there is no level 'v9'; there are any" env TILE_CPU_LEVEL=v9 ./level
+expect 0 "there is no level \`v9\`; there are any" env TILE_CPU_LEVEL=v9 ./level
 expect 0 "0 0 4" env TILE_CPU_LEVEL= ./level
 for name in $(TILE_CPU_LEVEL=v9 ./level | sed 's/.*there are //; s/,//g'); do
     case $(uname -m).$name in
@@ -66,10 +66,10 @@ for name in $(TILE_CPU_LEVEL=v9 ./level | sed 's/.*there are //; s/,//g'); do
     esac
     expect 0 "" env TILE_CPU_LEVEL=$name "$tilec" level.tile --emit=asm -o level.s
 done
-expect 1 "there is no level 'v9'; there are any" env TILE_CPU_LEVEL=v9 "$tilec" level.tile --emit=asm -o level.s
+expect 1 "there is no level \`v9\`; there are any" env TILE_CPU_LEVEL=v9 "$tilec" level.tile --emit=asm -o level.s
 if [ "$(uname -m)" = x86_64 ] && ! grep -qw avx512f /proc/cpuinfo; then
-    expect 0 "this processor lacks the level 'v4'; there are any" env TILE_CPU_LEVEL=v4 ./level
-    expect 1 "this processor lacks the level 'v4'; there are any" env TILE_CPU_LEVEL=v4 "$tilec" level.tile --emit=asm -o level.s
+    expect 0 "this processor lacks the level \`v4\`; there are any" env TILE_CPU_LEVEL=v4 ./level
+    expect 1 "this processor lacks the level \`v4\`; there are any" env TILE_CPU_LEVEL=v4 "$tilec" level.tile --emit=asm -o level.s
 fi
 if command -v g++ >/dev/null; then
     printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp

@@ -61,7 +61,7 @@ expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5
 echo 'kernel once(inout i32 Y[N]) grid (cdiv(N, 16)) { let i = program_id(); let y = load(Y[i*16 +: 16]); assert(y < 1, "ran on"); store(Y[i*16 +: 16], y + 1); }' >once.tile
 expect 0 "3 launches: median" "$tilec" bench once.tile --check --in 'Y=zeros:i32[40]' --repeat=3 --out Y=once.npy
 [ "$(elements once.npy 160 | od -An -v -td4 | tr -s ' \n' '\n' | sort -u | tr -d '\n')" = 1 ] || fail "one launch adds 1"
-expect 1 "copy.tile:12: wide: gather: index out of range of 'X'" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+expect 1 "copy.tile:12: wide: gather: index out of range of \`X\`" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
 
 # --check: a gather out of range ends a launch where its mask holds; scatters and atomics leave it out; on the CPU as in the interpreter
 cat >range.tile <<'T'
@@ -114,7 +114,7 @@ T
 for seed in 5 6 7; do
     set -- --check --in A=random:$seed --in "B=random:f32[9]:$seed" --in "C=random:f32[9]:$seed" --in "D=random:f32[9]:$seed"
     expect 0 "" "$tilec" run roots.tile "$@"
-    expect 1 "NaN into 'Y'" "$tilec" run roots.tile "${@/#A=*/A=random:1:-9:-8}"
+    expect 1 "NaN into \`Y\`" "$tilec" run roots.tile "${@/#A=*/A=random:1:-9:-8}"
 done
 # the printed command has extents for which asserts hold
 expect 2 "SCALE=random:f16[64, 1]:3" "$tilec" run "$root/examples/kernels/gemm_int4.tile" --kernel=gemm_int4

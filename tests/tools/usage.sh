@@ -12,7 +12,15 @@ expect 0 "usage: tilec [compile] FILE.tile" "$tilec" -h
 expect 0 "usage: tilec run FILE.tile" "$tilec" run -h
 expect 2 "there is no command \`explian\`; did you mean \`tilec explain\`?" "$tilec" explian k.tile
 expect 2 "there is no command \`rn\`; did you mean \`tilec run\`?" "$tilec" rn k.tile
-expect 2 "one .tile file at a time, not 2" "$tilec" a.tile b.tile -o k.o
+expect 2 "one .tile file at a time, not 2: a.tile, b.tile" "$tilec" a.tile b.tile -o k.o
+expect 2 "one .tile file at a time, not 2: a.tile, b.tile" "$tilec" bench a.tile b.tile
+expect 2 "the command stands first: \`tilec run FILE.tile ...\`" "$tilec" k.tile run
+expect 2 "no .tile file given (\`tilec run --help\` shows how)" "$tilec" run
+expect 2 "there is no help on \`stages\`; \`tilec --help\` lists" "$tilec" --help=stages
+expect 2 "option \`--bundle\` takes no value, found \`yes\`" "$tilec" k.tile --bundle=yes
+expect 2 "unknown option \`-help\`; did you mean \`--help\`?" "$tilec" -help
+expect 2 "unknown option \`-target\`; did you mean \`--target\`?" "$tilec" k.tile -target=cpu -o k.o
+expect 2 "option \`--target\` wants a value, TARGET, before the option \`-o\`" "$tilec" k.tile --target -o k.o
 expect 2 "unknown option \`--tarjet\`; did you mean \`--target\`?" "$tilec" k.tile --tarjet=cpu
 expect 2 "unknown option \`--zzzzzzz\` (\`tilec compile --help\` lists them)" "$tilec" k.tile --zzzzzzz
 expect 2 "\`tilec run\` takes no option \`-h\`" "$tilec" run k.tile -h k.h
@@ -20,8 +28,9 @@ expect 2 "option \`-o\` wants a value: FILE" "$tilec" k.tile -o
 expect 2 "option \`--emit\` wants a value: STAGE" "$tilec" k.tile --emit=
 expect 2 "option \`-O\` takes 0|1|2|3, not \`9\`" "$tilec" k.tile -O9 -o k.o
 expect 2 "there is no target \`cuda:sm_1\`; there are cpu, cpu:aarch64, cuda:sm_80" "$tilec" k.tile --target=cuda:sm_1 -o k.cu
-expect 2 "there is no stage \`soup\`" "$tilec" k.tile --emit=soup
-expect 2 "--emit=cuda needs another target than cpu" "$tilec" k.tile --emit=cuda
+expect 2 "there is no stage \`soup\`; there are ast, ir, " "$tilec" k.tile --emit=soup
+expect 2 "--emit=asm needs another target than cuda:sm_80: --target=cpu or --target=hip:gfx90a" "$tilec" k.tile --emit=asm --target=cuda:sm_80
+expect 2 "--emit=cuda needs another target than cpu: --target=cuda:sm_80" "$tilec" k.tile --emit=cuda
 expect 2 "there is no target \`sm_90a\`; did you mean \`cuda:sm_90a\`?" "$tilec" k.tile --target=sm_90a -o k.cu
 expect 2 "-o FILE is missing, such as \`-o k.o\`" "$tilec" k.tile
 expect 2 "-o FILE is missing, such as \`-o k.cu\`" "$tilec" ./k.tile --target=cuda:sm_80
@@ -34,6 +43,8 @@ expect 2 "--in Q: the kernel has no tensor of that name; it has X, Y" "$tilec" r
 expect 2 "--in s: the kernel has no tensor of that name; scalars take --set" "$tilec" run s.tile --in s=3
 expect 2 "X: \`rand:f32[4]:1\` is not understood; write random:f32[2, 64]:SEED" "$tilec" run k.tile --in 'X=rand:f32[4]:1'
 expect 1 "is not of the kernel's type f32; write \`random:f32[4]:1\`" "$tilec" run k.tile --in 'X=random:f16[4]:1'
+expect 2 "--in wants NAME=SOURCE, not \`X\`" "$tilec" run k.tile --in X
+expect 2 "--print=Q: the launch has no tensor of that name; it has X, Y" "$tilec" run k.tile --in X=random:1 --set N=16 --print=Q
 expect 2 "--in Y: it is an out argument" "$tilec" run k.tile --in Y=random:1
 expect 2 "--out X: it is an in argument" "$tilec" run k.tile --in X=random:1 --out X=x.npy
 expect 2 "\`random:f32[4\` is not understood" "$tilec" run k.tile --in 'X=random:f32[4'

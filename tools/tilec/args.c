@@ -140,6 +140,18 @@ static int expand(Tool *t, Strings in, int depth, Strings *out)
 
 /* --- parsing ----------------------------------------------------------------------------------------- */
 
+/* The long option that `word` spells up to a `=`, or would with one more dash. FLAG_COUNT: none. */
+static FlagId long_flag(const char *word)
+{
+    size_t n = strcspn(word, "=");
+    bool one_dash = word[1] != '-';
+    for (int f = 0; f < FLAG_COUNT; f++) {
+        const char *spelling = flag_info[f].spelling + one_dash;
+        if (spelling[0] == '-' && strlen(spelling) == n && !strncmp(spelling, word, n)) return (FlagId)f;
+    }
+    return FLAG_COUNT;
+}
+
 static int unknown_flag(Tool *t, CommandId command, const char *word)
 {
     const char *name = arena_strndup(&t->arena, word, strcspn(word, "=")), *nearest = NULL;
@@ -154,6 +166,20 @@ static int unknown_flag(Tool *t, CommandId command, const char *word)
     if (nearest) return tool_usage(t, "unknown option `%s`; did you mean `%s`?", name, nearest);
     return tool_usage(
         t, "unknown option `%s` (`tilec %s --help` lists them)", name, command_info[command].name);
+}
+
+/* A word that find_flag does not know: a value where the option takes none, or another spelling. */
+static int refuse_flag(Tool *t, CommandId command, const char *word)
+{
+    FlagId f = word[1] == '-' ? long_flag(word) : FLAG_COUNT;
+    if (f == FLAG_COUNT) return unknown_flag(t, command, word);
+    const char *value = strchr(word, '=') + 1;
+    if (f == FLAG_HELP)
+        return tool_usage(t,
+            "there is no help on `%s`; `tilec --help` lists the commands, options and stages, "
+            "`tilec COMMAND --help` the options of a command, `tilec --help=passes` the passes",
+            value);
+    return tool_usage(t, "option `%s` takes no value, found `%s`", flag_info[f].spelling, value);
 }
 
 /* Whether `word` is flag f. *value: the text that is joined to it, or NULL. */
@@ -228,19 +254,32 @@ static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
     return EXIT_OK;
 }
 
+/* An option without its value. next: the option that stands in its place, or NULL. */
+static int refuse_value(Tool *t, const FlagInfo *info, const char *next)
+{
+    if (!next) return tool_usage(t, "option `%s` wants a value: %s", info->spelling, info->value);
+    return tool_usage(
+        t, "option `%s` wants a value, %s, before the option `%s`", info->spelling, info->value, next);
+}
+
 static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
 {
-    const char *word = words->data[*i], *value = NULL;
-    FlagId f = find_flag(word, &value);
-    if (f == FLAG_COUNT) return unknown_flag(t, a->command, word);
+    const char *word = words->data[*i], *value = NULL, *joined;
+    /* `-help` is `--help` with a slip, and not `-h` with the file `elp`. */
+    bool slip = word[1] != '-' && long_flag(word) != FLAG_COUNT;
+    FlagId f = slip ? FLAG_COUNT : find_flag(word, &value);
+    if (f == FLAG_COUNT) return refuse_flag(t, a->command, word);
     const FlagInfo *info = &flag_info[f];
     if (!(info->commands >> a->command & 1))
         return tool_usage(
             t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
     if (info->form == FORM_NONE || (info->form == FORM_OPTIONAL && !value)) value = "";
-    else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) value = words->data[++*i];
+    else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) {
+        value = words->data[++*i];
+        if (value[0] == '-' && find_flag(value, &joined) != FLAG_COUNT) return refuse_value(t, info, value);
+    }
     if (!value || (!*value && info->form != FORM_NONE && info->form != FORM_OPTIONAL))
-        return tool_usage(t, "option `%s` wants a value: %s", info->spelling, info->value);
+        return refuse_value(t, info, NULL);
     if (!value_allowed(info->value, value))
         return tool_usage(t, "option `%s` takes %s, not `%s`", info->spelling, info->value, value);
     int code = refuse_second(t, a, f, value);
@@ -291,4 +330,21 @@ int args_parse(Tool *t, int argc, char **argv, Args *a)
         } else vec_push(&t->arena, &a->inputs, w);
     }
     return command || !a->inputs.len ? EXIT_OK : check_command(t, a->inputs.data[0]);
+}
+
+int args_one_file(Tool *t, const Args *a)
+{
+    Text names;
+    if (a->inputs.len == 1) return EXIT_OK;
+    if (!a->inputs.len)
+        return tool_usage(t, "no .tile file given (`tilec%s%s --help` shows how)", a->command ? " " : "",
+            a->command ? command_info[a->command].name : "");
+    text_init(&names, &t->arena);
+    for (size_t i = 0; i < a->inputs.len; i++) {
+        const char *word = a->inputs.data[i];
+        if (find_command(word) != CMD_COUNT && access(word, F_OK))
+            return tool_usage(t, "the command stands first: `tilec %s FILE.tile ...`", word);
+        text_printf(&names, "%s%s", i ? ", " : "", word);
+    }
+    return tool_usage(t, "one .tile file at a time, not %zu: %s", a->inputs.len, names.data);
 }

@@ -44,7 +44,7 @@ static int read_file(Run *r, Reference *ref, const char *text)
 {
     const char *name, *path;
     HostTensor h;
-    if (!split_binding(r->tool, "--expect", text, &name, &path)) return EXIT_USAGE;
+    if (!split_binding(r->tool, FLAG_EXPECT, text, &name, &path)) return EXIT_USAGE;
     for (size_t i = 0; i < r->n_params; i++) {
         const Parameter *p = &r->params[i];
         if (strcmp(p->info.name, name)) continue;

@@ -355,11 +355,10 @@ static const Args *with_file(Tool *t, const Args *a)
     *own = *a;
     if (only) vec_push(&t->arena, &own->inputs, only);
     if (own->inputs.len == 1) return own;
-    tool_usage(t,
-        own->inputs.len
-            ? "one .tile file at a time, not %zu"
-            : "no .tile file given, and the folder has not exactly one (`tilec bench --help` shows how)",
-        own->inputs.len);
+    if (own->inputs.len) args_one_file(t, own);
+    else
+        tool_usage(
+            t, "no .tile file given, and the folder has not exactly one (`tilec bench --help` shows how)");
     return NULL;
 }
 

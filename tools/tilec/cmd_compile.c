@@ -184,23 +184,43 @@ static int check_bundle(Tool *t, const Args *a)
     return EXIT_OK;
 }
 
+static const char *stage_names(Tool *t)
+{
+    Text names;
+    text_init(&names, &t->arena);
+    for (int s = 0; s < STAGE_COUNT; s++) text_printf(&names, "%s%s", s ? ", " : "", stage_info[s].name);
+    return names.data;
+}
+
+/* One target of each kind that has the stage, as options: `--target=cuda:sm_80`. */
+static const char *stage_targets(Tool *t, const StageInfo *stage)
+{
+    unsigned listed = 0;
+    Text text;
+    text_init(&text, &t->arena);
+    for (size_t i = 0; target_at(i); i++) {
+        unsigned kind = 1u << target_at(i)->kind;
+        if (!(stage->targets & kind & ~listed)) continue;
+        text_printf(&text, "%s--target=%s", listed ? " or " : "", target_at(i)->name);
+        listed |= kind;
+    }
+    return text.data;
+}
+
 static int check_usage(Tool *t, const Args *a)
 {
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = stage_of(a);
     bool several = args_has(a, FLAG_BUNDLE) || args_has(a, FLAG_SHARED);
     const Target *target = target_find(several ? "cpu" : name);
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec --help` shows how)",
-            a->inputs.len);
+    if (a->inputs.len != 1) return args_one_file(t, a);
     if (!several && args_list(t, a, FLAG_TARGET).len > 1)
         return tool_usage(t, "several targets want --bundle or --shared");
     if (!target) return no_target(t, name);
     if (stage && find_stage(stage) == STAGE_COUNT)
-        return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
+        return tool_usage(t, "there is no stage `%s`; there are %s", stage, stage_names(t));
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
-        return tool_usage(t, "--emit=%s needs another target than %s", stage, name);
+        return tool_usage(t, "--emit=%s needs another target than %s: %s", stage, name,
+            stage_targets(t, &stage_info[find_stage(stage)]));
     for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);

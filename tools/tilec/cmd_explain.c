@@ -365,11 +365,7 @@ int cmd_explain(Tool *t, const Args *a)
 {
     const char *device = args_last(a, FLAG_DEVICE, NULL);
     const DeviceModel *card = card_of(a);
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec explain --help` shows how)",
-            a->inputs.len);
+    if (a->inputs.len != 1) return args_one_file(t, a);
     if (device && !card) return unknown_card(t, device);
     int code = check_targets(t, a, card);
     if (code != EXIT_OK) return code;

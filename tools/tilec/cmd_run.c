@@ -39,7 +39,9 @@ static int match_prints(Run *r)
             if (*name ? strcmp(name, p->info.name) : p->info.kind == TILE_PARAM_IN) continue;
             p->print = found = true;
         }
-        if (!found) return tool_usage(r->tool, "--print=%s: the launch has no tensor of that name", name);
+        if (!found)
+            return tool_usage(r->tool, "--print=%s: the launch has no tensor of that name; it has %s", name,
+                run_tensor_names(r));
     }
     return EXIT_OK;
 }
@@ -159,11 +161,7 @@ static int run(Run *r, bool timed, Outputs *outputs)
 
 int run_plain(Tool *t, const Args *a, bool timed)
 {
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec run --help` shows how)",
-            a->inputs.len);
+    if (a->inputs.len != 1) return args_one_file(t, a);
     Run *r = arena_new(&t->arena, Run);
     Outputs outputs = { 0 };
     run_init(r, t, a);

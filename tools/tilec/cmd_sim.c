@@ -445,11 +445,7 @@ static int simulate(Input *in, Outputs *outputs)
 
 int cmd_sim(Tool *t, const Args *a)
 {
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec sim --help` shows how)",
-            a->inputs.len);
+    if (a->inputs.len != 1) return args_one_file(t, a);
     bool refused = false;
     int code = input_with(t, a, a->inputs.data[0], simulate, &refused);
     return code == EXIT_OK && refused ? EXIT_INPUT : code;

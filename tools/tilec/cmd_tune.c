@@ -263,11 +263,7 @@ static int tune_size(Tool *tool, const Args *a, const Sweep *sweep, size_t size,
 
 int cmd_tune(Tool *tool, const Args *a)
 {
-    if (a->inputs.len != 1)
-        return tool_usage(tool,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec tune --help` shows how)",
-            a->inputs.len);
+    if (a->inputs.len != 1) return args_one_file(tool, a);
     Sweep sweep;
     Outputs outputs = { 0 };
     int code = sweep_read(tool, a, &sweep);

@@ -235,7 +235,7 @@ static int make_kernel(Run *r)
     tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 2);
     size_t n = 0;
     for (size_t i = 0; i < set->len; i++) {
-        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) return EXIT_USAGE;
+        if (!split_binding(r->tool, FLAG_SET, set->data[i], &left, &right)) return EXIT_USAGE;
         if (is_scalar(r->front, left)) continue;
         int64_t extent;
         b[n].name = left;
@@ -254,7 +254,7 @@ static int make_kernel(Run *r)
     int code = run_set_passes(r);
     if (code || (code = read_params(r, r->kernel))) return code;
     for (size_t i = 0; i < set->len; i++) {
-        split_binding(r->tool, "--set", set->data[i], &left, &right);
+        split_binding(r->tool, FLAG_SET, set->data[i], &left, &right);
         Parameter *p = find_param(r, left);
         if (p && p->info.kind == TILE_PARAM_SCALAR) p->set = right;
     }
@@ -288,7 +288,7 @@ static int match(Run *r, FlagId flag)
 {
     for (size_t i = 0; i < r->args->flag[flag].len; i++) {
         const char *name, *rest, *option = flag_info[flag].spelling;
-        if (!split_binding(r->tool, option, r->args->flag[flag].data[i], &name, &rest)) return EXIT_USAGE;
+        if (!split_binding(r->tool, flag, r->args->flag[flag].data[i], &name, &rest)) return EXIT_USAGE;
         Parameter *p = find_param(r, name);
         if (!p || p->info.kind == TILE_PARAM_SCALAR)
             return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name; %s%s", option, name,

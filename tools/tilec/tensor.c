@@ -8,11 +8,11 @@
 bool dtype_of(tile_dtype t, DType *d)
 { return dtype_parse(tile_dtype_name(t), strlen(tile_dtype_name(t)), d); }
 
-bool split_binding(Tool *t, const char *option, const char *text, const char **name, const char **rest)
+bool split_binding(Tool *t, FlagId flag, const char *text, const char **name, const char **rest)
 {
     const char *eq = strchr(text, '=');
     if (!eq || eq == text || !eq[1]) {
-        tool_usage(t, "%s wants NAME=VALUE, not `%s`", option, text);
+        tool_usage(t, "%s wants %s, not `%s`", flag_info[flag].spelling, flag_info[flag].value, text);
         return false;
     }
     *name = arena_strndup(&t->arena, text, (size_t)(eq - text));

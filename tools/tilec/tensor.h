@@ -33,7 +33,7 @@ typedef struct HostTensor {
 
 bool dtype_of(tile_dtype, DType *);
 /* `NAME=REST` taken apart; false after a message naming the option. */
-bool split_binding(Tool *, const char *option, const char *text, const char **name, const char **rest);
+bool split_binding(Tool *, FlagId, const char *text, const char **name, const char **rest);
 /* The argument of --in for parameter `p`: a file, or random, zeros, ones. A source without extents asks
  * `shape`. EXIT_OK, or an exit code after a message. */
 int tensor_read(Tool *, const tile_param_info *p, const char *source, const ShapeSource *shape, HostTensor *);

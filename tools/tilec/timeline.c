@@ -6,7 +6,6 @@
 /* --- the loop to draw -------------------------------------------------------------------------------- */
 
 static bool is_loop(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE; }
-static bool is_product(Op op) { return op == OP_MMA || op == OP_MMA_SYNC || op == OP_WGMMA; }
 static bool is_tile(const Instr *i) { return i->n_results && i->results[0].type->kind == TYPE_TILE; }
 
 /* Work of a block apart from loops inside it. */
@@ -14,7 +13,7 @@ static int work_of(const Block *b)
 {
     int n = 0;
     for (const Instr *i = b->first; i; i = i->next) {
-        n += is_product(i->op) ? 1000 : kernel_copies(i->op) ? 100 : is_tile(i);
+        n += op_family(i->op) == OPS_PRODUCT ? 1000 : kernel_copies(i->op) ? 100 : is_tile(i);
         for (int k = 0; !is_loop(i) && k < i->n_blocks; k++) n += work_of(i->blocks[k]);
     }
     return n;
@@ -226,7 +225,7 @@ static void visit(Draw *d, const Instr *i)
 {
     OpFamily f = op_family(i->op);
     if (f == OPS_SHARED) shared_step(d, i);
-    else if (i->op == OP_MMA || i->op == OP_MMA_SYNC || i->op == OP_WGMMA) issue(d, i);
+    else if (f == OPS_PRODUCT) issue(d, i);
     else if (i->op == OP_WGMMA_WAIT) wait_products(d, i);
     else if (i->op == OP_RING_CP_ASYNC || i->op == OP_RING_PUT || i->op == OP_RING_GET ||
              i->op == OP_RING_RELEASE)

@@ -87,6 +87,8 @@ extern const CommandInfo command_info[CMD_COUNT];
 /* Reads the command line (argv[0] left out), `@file` expanded. Returns an exit code; EXIT_OK with `args`
  * filled. */
 int args_parse(Tool *, int argc, char **argv, Args *);
+/* EXIT_OK if the command line names one file; else the message says what is wrong. */
+int args_one_file(Tool *, const Args *);
 static inline bool args_has(const Args *a, FlagId f) { return a->flag[f].len != 0; }
 /* The last value given, or `otherwise`. */
 const char *args_last(const Args *, FlagId, const char *otherwise);

@@ -177,6 +177,30 @@ static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Varian
     return true;
 }
 
+static void add_name(Session *s, Strings *names, const char *name)
+{
+    for (size_t i = 0; i < names->len; i++)
+        if (!strcmp(names->data[i], name)) return;
+    vec_push(&s->arena, names, name);
+}
+
+/* What -D can bind in the kernels that are compiled: `T, N, and hints such as warps`. */
+static const char *names_of(Session *s, const Variants *list)
+{
+    Strings names = { 0 };
+    Text text;
+    for (size_t v = 0; v < list->len; v++) {
+        const FrontKernel *k = list->data[v].kernel;
+        for (int i = 0; i < k->n_params; i++)
+            if (knows(k, k->params[i].name)) add_name(s, &names, k->params[i].name);
+        for (int i = 0; i < k->n_dims; i++) add_name(s, &names, k->dims[i]);
+    }
+    text_init(&text, &s->arena);
+    for (size_t i = 0; i < names.len; i++) text_printf(&text, "%s%s", i ? ", " : "", names.data[i]);
+    text_printf(&text, "%shints such as warps", names.len ? ", and " : "");
+    return text.data;
+}
+
 bool input_variants(Input *in, Variants *list)
 {
     Session *s = &in->session;
@@ -197,10 +221,10 @@ bool input_variants(Input *in, Variants *list)
     for (size_t d = 0; d < defines.len; d++)
         if (!defines.data[d].used && list->len) {
             diag_error(s, (Loc){ 0 },
-                "-D %s: no kernel compiled here has a const, const type, dimension or optional tensor of "
-                "that "
-                "name",
-                defines.data[d].name);
+                "-D %s: no kernel compiled here has a const, dimension, hint or optional tensor of that "
+                "name; "
+                "there are %s",
+                defines.data[d].name, names_of(s, list));
             return false;
         }
     if (!list->len) diag_error(s, (Loc){ 0 }, "%s has no kernel", in->path);

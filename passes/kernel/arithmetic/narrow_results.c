@@ -40,10 +40,6 @@ static bool checks_speculation(const Value *v, int depth)
     return true;
 }
 
-/* One of the operands by their values: if each has a small relative error, so has the result. */
-static bool is_extreme(Op op)
-{ return op == OP_MIN || op == OP_MAX || op == OP_MINNUM || op == OP_MAXNUM || op == OP_CLAMP; }
-
 /* The functions and quotients, each maybe inexact, whose product or quotient v is. */
 static int factors(const Value *v, int depth)
 {
@@ -54,9 +50,10 @@ static int factors(const Value *v, int depth)
     if (d->op == OP_MUL || d->op == OP_DIV)
         return (d->op == OP_DIV) + factors(ir_operand(d, 0), depth + 1) +
                factors(ir_operand(d, 1), depth + 1);
-    if (d->op == OP_NEG || d->op == OP_ABS || d->op == OP_REDUCE_SUM || op_has(d->op, OPF_MOVES))
-        return factors(ir_operand(d, 0), depth + 1);
-    int ways = d->op == OP_WHERE ? 2 : is_extreme(d->op) ? d->n_operands : d->op == OP_IF ? d->n_blocks : 0;
+    if (d->op == OP_REDUCE_SUM || op_has(d->op, OPF_MOVES)) return factors(ir_operand(d, 0), depth + 1);
+    /* The result of an exact operation has the relative error of one of its operands. */
+    bool exact = op_has(d->op, OPF_EXACT);
+    int ways = d->op == OP_WHERE ? 2 : exact ? d->n_operands : d->op == OP_IF ? d->n_blocks : 0;
     for (int k = 0; k < ways; k++) {
         const Value *x = d->op == OP_IF ? ir_operand(d->blocks[k]->last, (int)(v - d->results))
                                         : ir_operand(d, (d->op == OP_WHERE) + k);
@@ -71,8 +68,8 @@ static bool narrow_uses(const Value *v, int depth)
     if (v->type->dtype != DT_F32 || depth > MOST_STEPS) return false;
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
-        bool keeps = i->op == OP_MUL || i->op == OP_DIV || i->op == OP_NEG || i->op == OP_ABS ||
-                     (op_has(i->op, OPF_MOVES) && i->n_operands == 1) || is_extreme(i->op) ||
+        bool keeps = i->op == OP_MUL || i->op == OP_DIV || op_has(i->op, OPF_EXACT) ||
+                     (op_has(i->op, OPF_MOVES) && i->n_operands == 1) ||
                      (i->op == OP_WHERE && u != &i->operands[0]) ||
                      (i->op == OP_REDUCE_SUM && never_below_zero(v, 0));
         const Value *to = keeps ? &i->results[0] : NULL;

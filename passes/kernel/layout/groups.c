@@ -48,13 +48,9 @@ static void link_carried(Layouter *c, Instr *i)
     }
 }
 
-static bool follows_operand(Op op) /* the result has the layout of operand 0, except for axes of extent 1 */
-{
-    return op == OP_BROADCAST || op == OP_REDUCE_SUM || op == OP_REDUCE_PROD || op == OP_REDUCE_MAX ||
-           op == OP_REDUCE_MIN || op == OP_REDUCE_ANY || op == OP_REDUCE_ALL || op == OP_ARGMAX ||
-           op == OP_ARGMIN || op == OP_REDUCE || op == OP_SCAN_SUM || op == OP_SCAN_PROD ||
-           op == OP_SCAN_MAX || op == OP_SCAN;
-}
+/* The result has the layout of operand 0, except for axes of extent 1. */
+static bool follows_operand(Op op)
+{ return op == OP_BROADCAST || (op_is_along_axis(op) && op_family(op) != OPS_SORT); }
 
 static void link_values(void *user, Instr *i)
 {
@@ -275,8 +271,7 @@ static void note_anchors(void *user, Instr *i)
     if (op_reduces(i->op) && group_takes(ir_operand(i, 0)) && ir_operand(i, 0)->type->rank == 2 &&
         !ir_attr_int(i, ATTR_AXIS, 0))
         group_of(c, ir_operand(i, 0))->columns = true;
-    if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN ||
-        i->op == OP_SORT || i->op == OP_TOPK) {
+    if (op_is_along_axis(i->op) && !op_reduces(i->op)) {
         int last = ir_operand(i, 0)->type->rank - 1,
             axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, last);
         for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)

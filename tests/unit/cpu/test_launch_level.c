@@ -90,7 +90,7 @@ static void expect(int own, bool refused, const char *asked, int want, const cha
 
 int main(void)
 {
-    static const char none[] = "nothing was compiled for this processor", lacks[] = "lacks the level 'amx'";
+    static const char none[] = "nothing was compiled for this processor", lacks[] = "lacks the level `amx`";
     for (int level = LEVEL_V3; level <= LEVEL_AMX; level++) expect(level, false, NULL, level, "");
     expect(LEVEL_ANY, false, NULL, UNSUPPORTED, none);
     expect(LEVEL_AMX, true, NULL, LEVEL_V4_DOT, "");
@@ -103,7 +103,7 @@ int main(void)
     expect(LEVEL_AMX, false, "", LEVEL_AMX, "");
     expect(LEVEL_V4_DOT, false, "amx", UNSUPPORTED, lacks);
     expect(LEVEL_V3, false, "amx", UNSUPPORTED, lacks);
-    expect(LEVEL_V3, false, "dot", UNSUPPORTED, "there is no level 'dot'; there are any, v3");
+    expect(LEVEL_V3, false, "dot", UNSUPPORTED, "there is no level `dot`; there are any, v3");
     printf("%d failures\n", failures);
     return failures != 0;
 }
