@@ -1,5 +1,6 @@
-/* search_divided.c: divided loops in the search (search.h). Where programs are few, parts of their loops run
- * beside each other, and other tiles are best than if each program ran a loop as a whole. */
+/* search_divided.c: what CTAs divide among them, in the search (search.h). Where programs are few, parts of
+ * their loops run beside each other, and other tiles are best than if each program ran a loop as a whole. Of
+ * a last round all take a share. What neighbouring programs both load they may load together. */
 #define _GNU_SOURCE
 #include "runtime/choice/search_points.h"
 #include <math.h>
@@ -10,6 +11,9 @@ static const double DIVIDED_GAIN = 0.98;
 enum { SHARED_TILES = 6 };
 /* The same of a last round that is shared. */
 static const double SHARED_GAIN = 0.97;
+/* The same of programs that load together. */
+static const double TOGETHER_GAIN = 0.995;
+enum { PAIRS = 1 /* the value of `cluster` by which two programs load together */ };
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
  * there is none. */
@@ -173,16 +177,55 @@ int search_shares(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * SHARED_GAIN ? found : best;
 }
 
+/* The name that the search has added for a hint; -1: it has not. */
+static int added_hint(const Search *z, HintId id)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].domain < 0 && z->name[j].hint && z->name[j].hint->id == id) return j;
+    return -1;
+}
+
 /* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
  * sizes can be. What the source says of it stays. */
-int search_autos_divided(Search *z)
+static int autos_divided(Search *z)
 {
-    int best = search_autos(z), j = z->n_names - 1, first = z->n_points;
-    if (j < 0 || z->name[j].domain >= 0 || z->p->only_if_needed) return best;
+    int best = search_autos(z), j = added_hint(z, HINT_split_k), first = z->n_points;
+    if (j < 0 || z->p->only_if_needed) return best;
     if (z->point[best].divided || z->point[best].parts_given) return best;
     int v = room_to_divide(z, &z->point[best], j, SEARCH_MOST_OF_A_CLUSTER);
     if (v < 0) return best;
     search_consider_value(z, z->point[best].at, j, v);
     search_estimate(z);
     return z->n_points > first && z->point[first].divided ? search_divided(z, best) : best;
+}
+
+/* Whether it may help that programs load together: L2 then hands out fewer bytes. */
+static bool may_load_together(const SearchPoint *p)
+{
+    return p->products && !p->divided && !p->cluster_given &&
+           (p->bound == BOUND_PRODUCTS || p->bound == BOUND_L2);
+}
+
+/* The best sizes where the neighbours along one axis of the grid load together what they share, in pairs. */
+static int autos_together(Search *z, int best)
+{
+    int j = added_hint(z, HINT_cluster), axis = added_hint(z, HINT_cluster_axis), first = z->n_points,
+        found = best;
+    if (j < 0 || axis < 0 || z->p->only_if_needed || !may_load_together(&z->point[best])) return best;
+    for (int v = 0; v < search_listed(&z->name[axis]); v++) {
+        uint8_t at[MOST_NAMES];
+        memcpy(at, z->point[best].at, sizeof at);
+        at[axis] = (uint8_t)v;
+        search_consider_value(z, at, j, PAIRS);
+    }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (search_is_less(z->point[i].ns, z->point[found].ns)) found = i;
+    return z->point[found].ns < z->point[best].ns * TOGETHER_GAIN ? found : best;
+}
+
+int search_autos_with_hints(Search *z)
+{
+    int best = autos_divided(z);
+    return best < 0 ? best : autos_together(z, best);
 }

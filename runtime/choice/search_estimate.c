@@ -107,6 +107,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->divided = code.plan->split_k > 1;
     p->parts_given = f->hints.split_k > 0;
     p->loads_together = f->hints.cluster > 1;
+    p->cluster_given = f->hints.cluster > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;

@@ -108,20 +108,15 @@ static void add_name(Search *z, int domain)
     if (n->n > 1) z->n_names++;
 }
 
-/* Loops of few programs are divided whether or not a block names `split_k`, if sizes are chosen. Its
- * values are tried on the best sizes alone. */
-static void add_division(Search *z)
+/* Adds a hint that the block does not name. It is left as the source has it, until the best sizes are known.
+ */
+static void add_hint(Search *z, const char *name, const int *values, int n_values)
 {
-    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 };
-    const HintInfo *hint = hint_find("split_k");
+    const HintInfo *hint = hint_find(name);
     SearchName *n = &z->name[z->n_names];
-    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
-    bool derived = false;
-    for (int i = 0; i < z->n_names; i++) derived |= z->name[i].derived;
-    if (!z->front->products || !derived || z->n_names == MOST_NAMES) return;
+    if (z->n_names == MOST_NAMES || search_is_bound(z->p, hint->name)) return;
     for (int d = 0; d < z->tune->n; d++)
         if (hint_find(z->tune->domains[d].name) == hint) return;
-    if (search_is_bound(z->p, hint->name)) return;
     *n = (SearchName){ .name = hint->name,
         .domain = -1,
         .beside = -1,
@@ -129,11 +124,23 @@ static void add_division(Search *z)
         .allowed_by = -1,
         .whole = -1,
         .hint = hint };
-    n->n = sizeof parts / sizeof *parts;
-    for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
+    n->n = n_values;
+    for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = values[i] } };
     n->declared = n->n++;
     n->absent = n->fixed = true;
     z->n_names++;
+}
+
+/* Whether or not a block names these hints, if sizes of products are chosen, loops of few programs are
+ * divided, and neighbouring programs load together. */
+static void add_hints(Search *z)
+{
+    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
+    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
+    if (!z->front->products || !search_has_autos(z)) return;
+    add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
+    add_hint(z, "cluster", together, sizeof together / sizeof *together);
+    add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);
 }
 
 /* Appends the condition and those of which it consists; its number, or -1: there are too many. What one of
@@ -179,7 +186,7 @@ static void add_terms(Search *z)
 void search_add_names(Search *z)
 {
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
-    add_division(z);
+    add_hints(z);
     add_terms(z);
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {

@@ -66,6 +66,7 @@ typedef struct SearchPoint {
     bool uncertain, products, cp_async;
     bool divided;               /* loops are, among CTAs */
     bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
+    bool cluster_given;         /* it is said whether they are to */
     bool parts_given;           /* it is said in how many parts, be it one */
     bool few_stages;            /* producers run two steps ahead at most */
     bool one_stage;             /* and not while a step is multiplied */
@@ -183,8 +184,9 @@ double search_if_divided(const Search *, const SearchPoint *);
 int search_divided(Search *, int best);
 /* The best point where CTAs may share the programs of the last round (stream-k). */
 int search_shares(Search *, int best);
-/* The same of a kernel with `auto` constants, whose way search_autos goes. */
-int search_autos_divided(Search *);
+/* The same of a kernel with `auto` constants, whose way search_autos goes; then, where that is better, with
+ * neighbouring programs that load together. */
+int search_autos_with_hints(Search *);
 /* search_auto.c: whether that is the way through this block: it has `auto` constants whose domains the
  * compiler made, or the target is a CPU. The number of the best point. */
 bool search_has_autos(const Search *);
