@@ -59,7 +59,9 @@ static bool picked(Emit *e, const Instr *i, uint32_t k, Picked *p)
     return false;
 }
 
-/* How many whole words from word w on are consecutive words of one operand, at least 1. */
+enum { LEAST_RUN = 8 }; /* words that are copied by a loop */
+
+/* How many whole words from word w on are consecutive words of one operand; 1: too few. */
 static int run_of(const Picked *source, int w, int n, int in_word)
 {
     const Picked *first = &source[w * in_word];
@@ -67,7 +69,7 @@ static int run_of(const Picked *source, int w, int n, int in_word)
     while (w * in_word + same < n && first[same].from == first->from && first[same].reg == first->reg + same)
         same++;
     int run = first->reg % in_word ? 0 : same / in_word;
-    return run > 1 ? run : 1;
+    return run >= LEAST_RUN ? run : 1;
 }
 
 static void copy_words(Emit *e, const char *out, int w, const Picked *first, int in_word, int run)
