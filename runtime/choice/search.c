@@ -16,6 +16,7 @@ enum {
 };
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 static const double HARDLY_WORSE = 1.02;
+enum { EASILY_HELD = 32 /* words of a thread */ };
 /* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
 static const double HOPELESS = 1.5;
 /* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
@@ -341,9 +342,13 @@ static bool streams(const SearchPoint *p)
     return once && p->ns < INFINITY && p->bound == BOUND_MEMORY;
 }
 
+/* The words of a thread, 0 where these are few. */
+static double strain(const SearchPoint *p) { return p->words > EASILY_HELD ? p->words : 0; }
+
 /* Of points that stream and whose estimates can hardly be told apart, one that exchanges nothing through
- * shared memory and whose threads have the fewest words: the estimate knows neither the time in which
- * instructions are issued nor registers that do not suffice. What is declared stays. */
+ * shared memory and whose threads have the fewest words, if these are many, and of these the one with the
+ * fewest CTAs for a row: the estimate knows neither the time in which instructions are issued nor registers
+ * that do not suffice, and hardly what it takes that CTAs meet. What is declared stays. */
 static int least_strained(const Search *z, int best)
 {
     int found = best;
@@ -351,9 +356,10 @@ static int least_strained(const Search *z, int best)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
         if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
-        bool less = !(p->shared > 0) == !(f->shared > 0) ? p->words < f->words : f->shared > 0;
-        bool equal = !(p->shared > 0) == !(f->shared > 0) && p->words == f->words;
-        if (less || (equal && search_is_less(p->ns, f->ns))) found = i;
+        bool alike = !(p->shared > 0) == !(f->shared > 0), equal = alike && strain(p) == strain(f);
+        bool less = alike ? strain(p) < strain(f) : f->shared > 0, fewer = p->cluster < f->cluster;
+        if (less || (equal && (fewer || (p->cluster == f->cluster && search_is_less(p->ns, f->ns)))))
+            found = i;
     }
     return found;
 }

@@ -59,6 +59,15 @@ static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
     return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1);
 }
 
+/* Whether the CTAs that share a row have one warp each. The estimate knows hardly what it takes that such CTAs
+ * start and meet; of all that was timed they were never near the best (bench/notes/rows.md, "Clusters of one
+ * warp"). */
+static bool of_lone_warps(const Search *z, const SearchPoint *p)
+{
+    bool declared = p == &z->point[0];
+    return !declared && p->cluster > 1 && !p->products && p->threads <= z->p->device.target->wave;
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -116,7 +125,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->shared = cost.shared;
     p->iterations = cost.iterations;
     p->again = cost.again / fmax(1, cost.in);
-    if (!may_hold(z, p, &cost)) return;
+    if (!may_hold(z, p, &cost) || of_lone_warps(z, p)) return;
     p->ns =
         search_doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
