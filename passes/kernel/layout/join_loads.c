@@ -17,7 +17,6 @@
  * producer warps and no cluster. Keeps: results. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
-#include <string.h>
 
 enum { MOST_LOADS = 16, LEAST_RECORD = 8, MOST_RECORD = 64 }; /* bytes of a record */
 
@@ -81,27 +80,6 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     return n * bytes < LEAST_RECORD ? 0 : n;
 }
 
-/* The attributes of the joined load: those of the lowest one, whose window begins where its own does. It may
- * reach beyond what was proven in range. */
-static Attrs joined_attrs(Joiner *c, const Field *low, int n_fields)
-{
-    const Instr *i = low->load;
-    Attr *to = arena_array(&c->s->arena, Attr, (size_t)i->n_attrs);
-    int n = 0;
-    for (int k = 0; k < i->n_attrs; k++) {
-        Attr a = i->attrs[k];
-        if (a.key == ATTR_MASKED) continue;
-        if (a.key == ATTR_EXTENTS) {
-            int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
-            memcpy(v, a.v, (size_t)a.n * sizeof *v);
-            v[low->unit] = n_fields;
-            a = a_ints(ATTR_EXTENTS, v, a.n);
-        }
-        to[n++] = a;
-    }
-    return (Attrs){ to, n };
-}
-
 /* Makes the records' load before `first`, and the fields of it. */
 static void join(Joiner *c, Instr *first, const Field *record, int n)
 {
@@ -119,7 +97,7 @@ static void join(Joiner *c, Instr *first, const Field *record, int n)
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)low->n_operands);
     for (int k = 0; k < low->n_operands; k++) operands[k] = ir_operand(low, k);
     operands[1 + unit] = ir_const_int(&b, operands[1 + unit]->type->dtype, record[0].at);
-    Value *whole = ir_emit(&b, OP_LOAD, operands, low->n_operands, joined_attrs(c, &record[0], n),
+    Value *whole = ir_emit(&b, OP_LOAD, operands, low->n_operands, window_joined_attrs(c->s, low, unit, n),
         type_tile(c->s, t->dtype, t->rank + 1, all));
     for (int k = 0; k < n; k++) {
         Value *v = ir_op(&b, OP_SLICE, type_tile(c->s, t->dtype, t->rank + 1, one),

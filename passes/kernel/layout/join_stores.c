@@ -138,34 +138,12 @@ static bool sorted(Joiner *c)
     return c->n > 1 && c->n * dtype_bytes(c->chain[0].mem.values[0]->type->dtype) <= MOST_RECORD;
 }
 
-/* The attributes of the joined store: those of the lowest one, whose window begins where its own does. It may
- * reach beyond what was proven in range. */
-static Attrs joined_attrs(Joiner *c)
+/* The attributes of the joined store. */
+static Attrs joined_attrs(const Joiner *c)
 {
-    const Instr *i = c->chain[0].store;
-    Attr *to = arena_array(&c->s->arena, Attr, (size_t)i->n_attrs);
-    int n = 0;
-    for (int k = 0; k < i->n_attrs; k++) {
-        Attr a = i->attrs[k];
-        if (a.key == ATTR_MASKED) continue;
-        if (a.key == ATTR_EXTENTS) {
-            int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
-            memcpy(v, a.v, (size_t)a.n * sizeof *v);
-            v[c->unit] = c->chain[0].step > 1 ? c->n * v[c->unit] : c->n;
-            a = a_ints(ATTR_EXTENTS, v, a.n);
-        }
-        if (a.key == ATTR_STEPS) {
-            bool ones = true;
-            for (int d = 0; d < a.n; d++) ones = ones && (d == c->unit || a.v[d] == 1);
-            if (ones) continue;
-            int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
-            memcpy(v, a.v, (size_t)a.n * sizeof *v);
-            v[c->unit] = 1;
-            a = a_ints(ATTR_STEPS, v, a.n);
-        }
-        to[n++] = a;
-    }
-    return (Attrs){ to, n };
+    const Component *low = &c->chain[0];
+    int64_t extent = low->step > 1 ? c->n * ir_attr(low->store, ATTR_EXTENTS)->v[c->unit] : c->n;
+    return window_joined_attrs(c->s, low->store, c->unit, extent);
 }
 
 /* The values side by side along a new axis, where the window has it or, with steps, behind the one of the

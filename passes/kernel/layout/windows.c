@@ -1,5 +1,6 @@
 /* windows.c: see windows.h. */
 #include "passes/kernel/layout/windows.h"
+#include <string.h>
 
 Value *window_offset_base(Value *v, int64_t *constant)
 {
@@ -83,4 +84,32 @@ bool window_has_runs(const Layout *l, int axis, int run)
         runs = c[axis] % run == 0;
     }
     return runs;
+}
+
+/* The attribute with `x` for its axis `unit`. */
+static Attr with_axis(Session *s, Attr a, int unit, int64_t x)
+{
+    int64_t *v = arena_array(&s->arena, int64_t, (size_t)a.n);
+    memcpy(v, a.v, (size_t)a.n * sizeof *v);
+    v[unit] = x;
+    return a_ints(a.key, v, a.n);
+}
+
+Attrs window_joined_attrs(Session *s, const Instr *low, int unit, int64_t extent)
+{
+    Attr *to = arena_array(&s->arena, Attr, (size_t)low->n_attrs);
+    int n = 0;
+    for (int k = 0; k < low->n_attrs; k++) {
+        Attr a = low->attrs[k];
+        if (a.key == ATTR_MASKED) continue;
+        if (a.key == ATTR_EXTENTS) a = with_axis(s, a, unit, extent);
+        if (a.key == ATTR_STEPS) {
+            bool others = false;
+            for (int d = 0; d < a.n; d++) others |= d != unit && a.v[d] != 1;
+            if (!others) continue;
+            a = with_axis(s, a, unit, 1);
+        }
+        to[n++] = a;
+    }
+    return (Attrs){ to, n };
 }

@@ -25,5 +25,9 @@ int64_t window_apart(const Instr *a, const Instr *b, int k);
 /* The axis of the tile that the tensor's axis `k` becomes. False: it becomes none. */
 bool window_tile_axis(const Instr *load, int k, int *axis);
 
+/* The attributes of an access to as many positions side by side along the tensor's axis `unit` as `extent`
+ * says, from where the window of `low` begins. It may reach beyond what was proven in range. */
+Attrs window_joined_attrs(Session *, const Instr *low, int unit, int64_t extent);
+
 /* Whether the registers of every lane hold whole runs of `run` elements along `axis`, each in order. */
 bool window_has_runs(const Layout *, int axis, int run);
