@@ -14,9 +14,6 @@ enum {
     BEAM = 5,            /* configurations of different tiles that the other names are tried from */
     ROUNDS = 2,
 };
-/* Ratio of estimates of streams below which they can hardly be told apart. */
-static const double HARDLY_WORSE = 1.02;
-enum { EASILY_HELD = 32 /* words of a thread */ };
 /* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
 static const double HOPELESS = 1.5;
 /* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
@@ -335,35 +332,6 @@ static void consider_smaller(Search *z, const uint8_t *declared)
     }
 }
 
-/* Memory bounds the point, and its programs pass over their tiles once. */
-static bool streams(const SearchPoint *p)
-{
-    bool once = !p->products && p->held == 0 && p->iterations <= 1;
-    return once && p->ns < INFINITY && p->bound == BOUND_MEMORY;
-}
-
-/* The words of a thread, 0 where these are few. */
-static double strain(const SearchPoint *p) { return p->words > EASILY_HELD ? p->words : 0; }
-
-/* Of points that stream and whose estimates can hardly be told apart, one that exchanges nothing through
- * shared memory and whose threads have the fewest words, if these are many, and of these the one with the
- * fewest CTAs for a row: the estimate knows neither the time in which instructions are issued nor registers
- * that do not suffice, and hardly what it takes that CTAs meet. What is declared stays. */
-static int least_strained(const Search *z, int best)
-{
-    int found = best;
-    if (best <= 0 || !streams(&z->point[best])) return best;
-    for (int i = 0; i < z->n_points; i++) {
-        const SearchPoint *p = &z->point[i], *f = &z->point[found];
-        if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
-        bool alike = !(p->shared > 0) == !(f->shared > 0), equal = alike && strain(p) == strain(f);
-        bool less = alike ? strain(p) < strain(f) : f->shared > 0, fewer = p->cluster < f->cluster;
-        if (less || (equal && (fewer || (p->cluster == f->cluster && search_is_less(p->ns, f->ns)))))
-            found = i;
-    }
-    return found;
-}
-
 /* Point `from` with value `v` of name `j`, which acts only beside some values of name `by`, with each of
  * those. */
 static void consider_allowed(Search *z, int from, int j, int v, int by)
@@ -434,7 +402,8 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return search_shares(z, walk_together(z, search_divided(z, least_strained(z, search_best(z, NULL, 0)))));
+    return search_shares(
+        z, walk_together(z, search_divided(z, search_least_strained(z, search_best(z, NULL, 0)))));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

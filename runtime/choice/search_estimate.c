@@ -59,9 +59,9 @@ static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
     return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1);
 }
 
-/* Whether the CTAs that share a row have one warp each. The estimate knows hardly what it takes that such CTAs
- * start and meet; of all that was timed they were never near the best (bench/notes/rows.md, "Clusters of one
- * warp"). */
+/* Whether the CTAs that share a row have one warp each. The estimate knows hardly what it takes that such
+ * CTAs start and meet; of all that was timed they were never near the best (bench/notes/rows.md, "Clusters of
+ * one warp"). */
 static bool of_lone_warps(const Search *z, const SearchPoint *p)
 {
     bool declared = p == &z->point[0];

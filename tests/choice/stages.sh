@@ -6,7 +6,7 @@
 # are copied one by one take more instructions than rows. Rows of windows that reach
 # over the end of the tensor's rows, of which CTAs that load together bring a part each. Stages of which an iteration takes one for
 # each tap of a column. Rows of operands that lie across two lines of L2, arithmetic behind a product's loop, in which a warp's store
-# reaches a line or many, and a last round of few programs.
+# reaches a line or many, and a last round of few programs. Rows that CTAs share.
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -77,4 +77,7 @@ check "$pieces" -gt $((2 * whole)) "stores to many lines"
 few=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2048 N=2560 K=4096)
 all=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2816 N=3072 K=4096)
 check $((100 * few)) -lt $((97 * all)) "a last round of few programs"
+# CTAs that share a row have two warps or more, and as few of them share it as have registers for it.
+chosen=$("$costs" --device-model=h200 --choose "$root/examples/kernels/layer_norm.tile" layer_norm cuda:sm_90a T=f32 M=22795 N=5888)
+[[ $chosen == "warps=4: "* ]] || { echo "FAIL: rows of 5888: $chosen"; failures=1; }
 exit $failures

@@ -1,0 +1,37 @@
+/* search_streams.c: configurations that pass over memory once, in the search (search.h): the estimates
+ * of many of them can hardly be told apart. */
+#include "runtime/choice/search_points.h"
+#include <math.h>
+
+/* Ratio of estimates of streams below which they can hardly be told apart. */
+static const double HARDLY_WORSE = 1.02;
+enum { EASILY_HELD = 32 /* words of a thread */ };
+
+/* Memory bounds the point, and its programs pass over their tiles once. */
+static bool streams(const SearchPoint *p)
+{
+    bool once = !p->products && p->held == 0 && p->iterations <= 1;
+    return once && p->ns < INFINITY && p->bound == BOUND_MEMORY;
+}
+
+/* The words of a thread, 0 where these are few. */
+static double strain(const SearchPoint *p) { return p->words > EASILY_HELD ? p->words : 0; }
+
+/* Of points that stream and whose estimates can hardly be told apart, one that exchanges nothing through
+ * shared memory and whose threads have the fewest words, if these are many, and of these the one with the
+ * fewest CTAs for a row: the estimate knows neither the time in which instructions are issued nor registers
+ * that do not suffice, and hardly what it takes that CTAs meet. What is declared stays. */
+int search_least_strained(const Search *z, int best)
+{
+    int found = best;
+    if (best <= 0 || !streams(&z->point[best])) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
+        bool alike = !(p->shared > 0) == !(f->shared > 0), equal = alike && strain(p) == strain(f);
+        bool less = alike ? strain(p) < strain(f) : f->shared > 0, fewer = p->cluster < f->cluster;
+        if (less || (equal && (fewer || (p->cluster == f->cluster && search_is_less(p->ns, f->ns)))))
+            found = i;
+    }
+    return found;
+}
