@@ -88,12 +88,17 @@ static void find_members(Strips *x)
         }
 }
 
+/* A load of a plain window of a tensor that is only read. */
 static bool only_reads(const Strips *x, const Instr *load)
 {
     MemParts m;
-    return load->op == OP_LOAD && ir_mem_parts(load, &m) && !m.token && !m.mask &&
-           x->h.f->params[m.param].kind == PARAM_IN && !ir_attr(load, ATTR_STEPS) &&
-           !ir_attr(load, ATTR_ORDER) && !kernel_kept(load);
+    if (load->op != OP_LOAD || !ir_mem_parts(load, &m) || m.token || m.mask ||
+        x->h.f->params[m.param].kind != PARAM_IN || ir_attr(load, ATTR_STEPS) || ir_attr(load, ATTR_ORDER) ||
+        kernel_kept(load))
+        return false;
+    for (int a = 0; a < m.rank; a++)
+        if (m.idx[a]->type->kind != TYPE_SCALAR) return false; /* the positions of parts */
+    return true;
 }
 
 /* Whether the operation can be done for a strip, given strips of its operands. */
