@@ -15,6 +15,17 @@ void best_of(Emit *, const Instr *, int axis, const char *order, Best *);
 /* last: the pair after which the best one is searched, or NULL. */
 void best_in_thread(Emit *, const Best *, const Value *x, const char *last_value, const char *last_at);
 void best_across(Emit *, const Best *, int64_t scratch_from);
+/* A pair of each warp and row in shared memory, where a row has several warps. */
+typedef struct WarpPairs {
+    int parts; /* warps of a row; 1: nothing is there */
+    int64_t rows;
+    const char *row, *values, *places; /* pair of warp w and register i: values[w * rows + row] */
+} WarpPairs;
+/* Writes the pair of each of the m rows, value[i] of the type and at[i], behind `scratch_from`, and waits for
+ * those of the other warps. */
+void pairs_of_warps(Emit *, const Best *, const char *value, DType, int64_t scratch_from, WarpPairs *);
+/* What array `of` (values or places) has of warp w, in a loop over w. */
+const char *pair_of_warp(Emit *, const WarpPairs *, const char *of);
 /* Whether positions of a row rise with the registers of each thread. */
 bool positions_rise(const Best *);
 void begin_from_last(Emit *, int n);                         /* a loop over registers i, the last first */

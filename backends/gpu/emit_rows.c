@@ -205,6 +205,26 @@ static void keep_better(Emit *e, const Best *b, const char *k, const char *v, co
         b->at, k, b->value, k, v, b->at, k, p);
 }
 
+void pairs_of_warps(Emit *e, const Best *b, const char *value, DType type, int64_t scratch_from, WarpPairs *w)
+{
+    const char *rank = warp_rank(e, b->l, b->axis, &w->parts);
+    if (w->parts == 1) return;
+    w->row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &w->rows);
+    int64_t positions = (w->rows * w->parts * ctype_bytes(type) + 7) / 8 * 8;
+    scratch(e, scratch_from + positions + w->rows * w->parts * 4);
+    w->values = shared_pointer(e, ctype(type), scratch_from);
+    w->places = shared_pointer(e, "i32", scratch_from + positions);
+    barrier(e);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[%s * %lld + %s] = %s[i];", w->values, rank, (long long)w->rows, w->row, value);
+    line(e, "%s[%s * %lld + %s] = %s[i];", w->places, rank, (long long)w->rows, w->row, b->at);
+    end_block(e);
+    barrier(e);
+}
+
+const char *pair_of_warp(Emit *e, const WarpPairs *w, const char *of)
+{ return str(e, "%s[w * %lld + %s]", of, (long long)w->rows, w->row); }
+
 void best_across(Emit *e, const Best *b, int64_t scratch_from)
 {
     DType acc = combined_wide(b->d), cell = acc == DT_BOOL ? DT_U8 : acc;
@@ -217,26 +237,13 @@ void best_across(Emit *e, const Best *b, int64_t scratch_from)
         keep_better(e, b, "i", v, p);
         end_block(e);
     }
-    int parts;
-    int64_t rows;
-    const char *rank = warp_rank(e, b->l, b->axis, &parts), *row;
-    if (parts == 1) return;
-    row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &rows);
-    int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
-    scratch(e, scratch_from + positions + rows * parts * 4);
-    const char *vs = shared_pointer(e, ctype(cell), scratch_from),
-               *ps = shared_pointer(e, "i32", scratch_from + positions);
-    barrier(e);
+    WarpPairs w;
+    pairs_of_warps(e, b, b->value, cell, scratch_from, &w);
+    if (w.parts == 1) return;
     begin_unrolled(e, "i", b->m);
-    line(e, "%s[%s * %lld + %s] = %s[i];", vs, rank, (long long)rows, row, b->value);
-    line(e, "%s[%s * %lld + %s] = %s[i];", ps, rank, (long long)rows, row, b->at);
-    end_block(e);
-    barrier(e);
-    begin_unrolled(e, "i", b->m);
-    line(e, "for (int w = 0; w < %d; w++) {", parts);
+    line(e, "for (int w = 0; w < %d; w++) {", w.parts);
     e->indent++;
-    keep_better(e, b, "i", str(e, "%s[w * %lld + %s]", vs, (long long)rows, row),
-        str(e, "%s[w * %lld + %s]", ps, (long long)rows, row));
+    keep_better(e, b, "i", pair_of_warp(e, &w, w.values), pair_of_warp(e, &w, w.places));
     end_block(e);
     end_block(e);
 }

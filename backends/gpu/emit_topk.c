@@ -86,26 +86,15 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
 /* The same among the warps of a row. */
 static void round_across_warps(Emit *e, const Best *b, const Rounds *r, int64_t scratch_from)
 {
-    int parts;
-    int64_t rows;
-    const char *rank = warp_rank(e, b->l, b->axis, &parts);
-    if (parts == 1) return;
-    const char *row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &rows);
-    int64_t bytes = rows * parts * 4;
-    scratch(e, scratch_from + 2 * bytes);
-    const char *keys = shared_pointer(e, "i32", scratch_from),
-               *at = shared_pointer(e, "i32", scratch_from + bytes), *k = tmp(e, "k"), *p = tmp(e, "p");
-    barrier(e);
+    WarpPairs w;
+    pairs_of_warps(e, b, r->most, DT_I32, scratch_from, &w);
+    if (w.parts == 1) return;
+    const char *k = tmp(e, "k"), *p = tmp(e, "p");
     begin_unrolled(e, "i", b->m);
-    line(e, "%s[%s * %lld + %s] = %s[i];", keys, rank, (long long)rows, row, r->most);
-    line(e, "%s[%s * %lld + %s] = %s[i];", at, rank, (long long)rows, row, b->at);
-    end_block(e);
-    barrier(e);
-    begin_unrolled(e, "i", b->m);
-    line(e, "for (int w = 0; w < %d; w++) {", parts);
+    line(e, "for (int w = 0; w < %d; w++) {", w.parts);
     e->indent++;
-    line(e, "const i32 %s = %s[w * %lld + %s], %s = %s[w * %lld + %s];", k, keys, (long long)rows, row, p, at,
-        (long long)rows, row);
+    line(
+        e, "const i32 %s = %s, %s = %s;", k, pair_of_warp(e, &w, w.values), p, pair_of_warp(e, &w, w.places));
     line(e, "if (%s > %s[i] || (%s == %s[i] && %s < %s[i])) { %s[i] = %s; %s[i] = %s; }", k, r->most, k,
         r->most, p, b->at, r->most, k, b->at, p);
     end_block(e);

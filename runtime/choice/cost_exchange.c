@@ -4,9 +4,10 @@
 #include "runtime/choice/cost_walk.h"
 #include "passes/kernel/layout/registers.h"
 
-/* Lanes of a warp; bytes that one pass over the banks of shared memory moves; of an element that the vendor's
- * compiler joins with its neighbours in an access, and the most of one. */
-enum { WARP = 32, PASS = 128, WORD = 4, WIDEST = 16 };
+/* Bytes that one pass over the banks of shared memory moves (32 banks of 4 bytes, as ir/layout_banks.c has
+ * them); of an element that the vendor's compiler joins with its neighbours in an access, and the most of
+ * one. */
+enum { PASS = 128, WORD = 4, WIDEST = 16 };
 
 /* What the accesses of one operation take. */
 typedef struct CostExchange {
@@ -77,7 +78,7 @@ static bool exchange(CostWalk *w, const Instr *i, double times)
     const CostExchange *x = counts_of(w, i);
     if (!x->sides) return false;
     w->c.shared += x->passes * PASS * times;
-    w->c.alu += (x->requests + x->narrow) * WARP * times;
+    w->c.alu += (x->requests + x->narrow) * w->target->wave * times;
     w->c.meets += 2 * times; /* barriers before its elements are written and before they are read */
     return true;
 }
