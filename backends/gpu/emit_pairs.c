@@ -395,15 +395,15 @@ static void emit_elements(Paired *r, const Instr *i)
     Emit *e = r->e;
     const Value *v = ir_result(i);
     const char *args[4];
-    bool shared = r->p == 4 && random_shares_block(e, i, r->l);
+    int of_block = random_elements_of_block(e, i, r->l);
     const Instr *partner = sincos_partner(e, i, r->mark);
     if (partner && sincos_is_done(i, partner)) return;
     if (emit_dots(r, i)) return;
-    for (int x = 0; x < (shared ? 1 : r->p); x++) {
+    for (int x = 0; x < r->p; x += of_block) {
         for (int k = 0; k < i->n_operands; k++) args[k] = paired_element(r, ir_operand(i, k), x);
-        if (shared) {
-            emit_random_block(e, args, &r->elem[v->id * 4]);
-            break;
+        if (of_block > 1) {
+            emit_random_block(e, args, of_block, &r->elem[v->id * 4 + (uint32_t)x]);
+            continue;
         }
         if (partner) {
             const char **other = &r->elem[ir_result(partner)->id * 4 + (uint32_t)x];
@@ -459,7 +459,7 @@ static int elements_at_a_time(const Paired *r)
             int pw = per_word(ir_result(i)->type->dtype);
             if (pw > p && (n % pw == 0 || run_used_outside(ir_result(i), r->mark))) p = pw;
             if (n % 4 == 0 && (dots_wanted(r->e, i, r->l) || quotients_wanted(r, i))) p = 4;
-            if (random_shares_block(r->e, i, r->l)) p = 4;
+            if (random_elements_of_block(r->e, i, r->l) == 4) p = 4;
         }
         if (i == r->last) break;
     }

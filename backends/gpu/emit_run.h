@@ -12,6 +12,7 @@ bool sincos_is_done(const Instr *i, const Instr *partner);
 /* Declares element x of both, whose operand is `arg`. Returns the name of i's, and that of the other. */
 const char *emit_sincos(
     Emit *, const Instr *i, const Instr *partner, int x, const char *arg, const char **other);
-/* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
- * they are side by side along an axis along which the counter counts from a multiple of four. */
-bool random_shares_block(Emit *, const Instr *, const Layout *);
+/* How many elements that follow each other in registers take their random bits from one block
+ * (emit_random.c): 4 or 2 that are side by side along an axis along which the counter counts from a multiple
+ * of as many; or 1. */
+int random_elements_of_block(Emit *, const Instr *, const Layout *);

@@ -150,9 +150,9 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
 {
     Index *idx = !q->loop ? index_number(e, g * q->p + x) : index_linear(e, q->p, "i", x);
     for (Instr *i = q->first;; i = i->next) {
-        bool shared = in_run(q, i) && q->p == 4 && random_shares_block(e, i, q->l);
+        int of_block = in_run(q, i) ? random_elements_of_block(e, i, q->l) : 1;
         const Instr *partner = in_run(q, i) ? sincos_partner(e, i, q->mark) : NULL;
-        if (in_run(q, i) && !(shared && x) && !(partner && sincos_is_done(i, partner))) {
+        if (in_run(q, i) && x % of_block == 0 && !(partner && sincos_is_done(i, partner))) {
             const char *args[4];
             for (int k = 0; k < i->n_operands; k++) {
                 Value *v = ir_operand(i, k);
@@ -164,7 +164,7 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
             Value *r = ir_result(i);
             const char *name = str(e, "%s%c", name_of(e, r), "abcd"[x]);
             e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, q->mark);
-            if (shared) emit_random_block(e, args, &q->names[r->id * 4]);
+            if (of_block > 1) emit_random_block(e, args, of_block, &q->names[r->id * 4 + (uint32_t)x]);
             else if (partner)
                 q->names[r->id * 4 + (uint32_t)x] = emit_sincos(
                     e, i, partner, x, args[0], &q->names[ir_result(partner)->id * 4 + (uint32_t)x]);
@@ -214,7 +214,8 @@ Instr *emit_run(Emit *e, Instr *first)
             declare_tile(e, ir_result(i));
             if (per_word(ir_result(i)->type->dtype) > q.p) q.p = per_word(ir_result(i)->type->dtype);
         }
-        if (in_run(&q, i) && random_shares_block(e, i, q.l)) q.p = 4;
+        int of_block = in_run(&q, i) ? random_elements_of_block(e, i, q.l) : 1;
+        if (of_block > q.p) q.p = of_block;
         if (i == q.last) break;
     }
     if (e->measure) return q.last;

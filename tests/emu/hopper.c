@@ -63,6 +63,9 @@ static const Row rows[] = {
     { "gemm", "M=520 N=136 K=200", "TM=128 TN=256 TK=64 cluster=4", NULL },
     { "gemm_gated", "M=264 N=136 K=200", "TM=128 TN=64 TK=64 cluster=2", NULL },
     { "gemm_bias_gelu", "M=136 N=392 K=136", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
+    /* tiles behind the sums through stages of the ring that the cluster does not share */
+    { "gemm_residual", "M=264 N=136 K=200 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4 cluster=2", NULL,
+        .faults = true, .calls = { "mbar_wait(", "mbar_expect(", "mbar_arrive(", "tma_load_2d(" } },
     { "attention", HEADS "M=330 N=200 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64 cluster=2",
         NULL, .faults = true },
     { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "CAUSAL=false TM=128 TN=96 cluster=2", NULL },

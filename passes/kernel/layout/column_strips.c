@@ -13,8 +13,9 @@
  *
  * Requires: NVIDIA; layouts; sums of a product in a block that runs once a program; threads that hold more
  * than leaves registers for addresses; strips in which each thread has of each strip what it has of the first
- * (layout_part); tensors that are only read. What can not be cut (a tile that a ring holds, what others read
- * too) is computed whole, and cut then. Keeps: everything. */
+ * (layout_part); tensors that are only read, or tiles that come through rings by whole stages (ring_tiles.c).
+ * What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything. */
+#include "passes/kernel/layout/ring_tiles.h"
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <string.h>
 
@@ -34,10 +35,12 @@ typedef struct Strips {
     bool *member;   /* by value: element-wise, from the sums */
     bool *taken;    /* by value: read by members only, so that no thread needs the whole of it */
     uint32_t values;
-    ValueList roots; /* members that others read */
-    Instr *first;    /* of these readers, in the block of the sums */
-    Value **strip;   /* by value: of the strip that is made */
-    int64_t start;   /* of that strip */
+    ValueList roots;      /* members that others read */
+    Instr *first;         /* of these readers, in the block of the sums */
+    Value **strip;        /* by value: of the strip that is made */
+    int64_t start;        /* of that strip */
+    RingTiles rings;      /* tiles that come through rings, which are cut too; empty: they are read whole */
+    VEC(RingStrip) order; /* in which strips read them */
 } Strips;
 
 /* --- what is cut -------------------------------------------------------------------------------------- */
@@ -105,7 +108,8 @@ static bool only_reads(const Strips *x, const Instr *load)
 static bool can_cut(const Strips *x, const Instr *i)
 {
     return op_info[i->op].flags & OPF_ELEM || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
-           i->op == OP_SPLAT || i->op == OP_ARANGE || only_reads(x, i);
+           i->op == OP_SPLAT || i->op == OP_ARANGE || only_reads(x, i) ||
+           (i->op == OP_RING_READ && ring_tiles_index(&x->rings, ir_result(i)) >= 0);
 }
 
 /* Finds what members read and nobody else, from the last on. */
@@ -151,6 +155,7 @@ static bool has_strips(Strips *x, const Value *v, int axis)
     if (!is_cut(x, v)) return v->type->layout != NULL;
     int before = operand_axis(v->def, axis);
     if (v->def->op == OP_LOAD || v->def->op == OP_SPLAT || v->def->op == OP_ARANGE) return true;
+    if (v->def->op == OP_RING_READ) return axis == 1 && ring_tiles_fit(v->def, x->extent);
     if (before < 0) return false;
     for (int k = 0; k < v->def->n_operands; k++)
         if (!has_strips(x, ir_operand(v->def, k), before)) return false;
@@ -191,6 +196,7 @@ static Attrs strip_attrs(Strips *x, const Instr *i, int axis)
     Attr *to = arena_array(&x->h.s->arena, Attr, (size_t)i->n_attrs + 1);
     int n = 0;
     bool starts = false;
+    if (i->op == OP_RING_READ) return ring_tiles_attrs(&x->h.s->arena, i, x->extent);
     for (int k = 0; k < i->n_attrs; k++) {
         Attr a = i->attrs[k];
         if (i->op == OP_LOAD && a.key == ATTR_EXTENTS) {
@@ -232,6 +238,10 @@ static Value *strip_of(Strips *x, Builder *b, Value *v, int axis)
     Value **operands = arena_array(&x->h.s->arena, Value *, (size_t)i->n_operands);
     b->loc = i->loc;
     for (int k = 0; k < i->n_operands; k++) operands[k] = strip_operand(x, b, i, k, axis);
+    if (i->op == OP_RING_READ) {
+        RingStrip read = { (size_t)ring_tiles_index(&x->rings, v), x->start };
+        vec_push(&x->h.s->arena, &x->order, read);
+    }
     x->strip[v->id] = ir_emit(b, i->op, operands, i->n_operands, strip_attrs(x, i, axis), t);
     x->strip[v->id]->name = v->name;
     return x->strip[v->id];
@@ -249,6 +259,7 @@ static void cut(Strips *x)
         for (size_t k = 0; k < x->roots.len; k++)
             part[k * (size_t)n + (size_t)s] = strip_of(x, &b, x->roots.data[k], x->axis);
     }
+    if (x->order.len) ring_tiles_put(x->h.s, &x->rings, x->order.data, x->order.len, x->extent);
     for (size_t k = 0; k < x->roots.len; k++) {
         Value *root = x->roots.data[k];
         b.loc = root->def->loc;
@@ -277,7 +288,7 @@ static void count_held(Strips *x, Value *v, Held *h)
     if (x->strip[v->id] || !v->type->layout) return;
     x->strip[v->id] = v;
     if (!is_cut(x, v)) h->whole += v->def && v->def->op == OP_RING_READ ? 0 : hoist_words(&x->h, v);
-    else if (v->def->op == OP_LOAD) h->cut += hoist_words(&x->h, v);
+    else if (v->def->op == OP_LOAD || v->def->op == OP_RING_READ) h->cut += hoist_words(&x->h, v);
     else
         for (int k = 0; k < v->def->n_operands; k++) count_held(x, ir_operand(v->def, k), h);
 }
@@ -312,7 +323,18 @@ static int64_t columns_for(Strips *x)
     return columns < NARROWEST ? 0 : columns;
 }
 
-static bool try_sum(KernelContext *c, Value *sum)
+/* Whether all that comes through rings behind the sums is cut, and read by what has been counted. */
+static bool cuts_rings(const Strips *x)
+{
+    bool all = true;
+    for (size_t k = 0; k < x->rings.reads.len && all; k++) {
+        const Value *v = ir_result(x->rings.reads.data[k]);
+        all = is_cut(x, v) && x->strip[v->id];
+    }
+    return all;
+}
+
+static bool try_sum(KernelContext *c, Value *sum, bool rings)
 {
     uint32_t n = kernel_values(c);
     Strips x = { .h = { .s = c->s, .f = c->f, .p = c->p },
@@ -322,14 +344,17 @@ static bool try_sum(KernelContext *c, Value *sum)
         .taken = arena_array(&c->s->arena, bool, n),
         .strip = arena_array(&c->s->arena, Value *, n),
         .values = n };
+    if (rings && !ring_tiles_find(&c->s->arena, sum, &x.rings)) return false;
     find_members(&x);
     if (!x.roots.len || !x.first) return false;
     find_taken(&x);
     x.extent = columns_for(&x);
-    if (!x.extent) return false;
+    if (!x.extent || !cuts_rings(&x)) return false;
     for (size_t k = 0; k < x.roots.len; k++)
         if (!is_before(&x, x.roots.data[k], x.axis)) return false;
     cut(&x);
+    ir_sweep(sum->def->block);
+    for (size_t k = 0; k < x.rings.reads.len; k++) ir_erase(x.rings.reads.data[k]);
     return true;
 }
 
@@ -371,9 +396,6 @@ bool kernel_pass_column_strips(KernelContext *c)
     bool changed = false;
     ir_walk(c->f->body, find_sums, &x);
     for (size_t k = 0; k < x.sums.len; k++)
-        if (try_sum(c, x.sums.data[k])) {
-            changed = true;
-            ir_sweep(x.sums.data[k]->def->block);
-        }
+        changed |= try_sum(c, x.sums.data[k], true) || try_sum(c, x.sums.data[k], false);
     return changed;
 }

@@ -17,7 +17,8 @@
  * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
  * program's order of stages); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
  * can load and that only element-wise operations use; parts side by side that fit a stage each. The tile
- * takes `count` stages, one after the other. Keeps: everything. */
+ * takes `count` stages, one after the other. In clusters the ring is one that its CTAs do not share
+ * (multicast.c), for each has a tile of its own there. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 const LayoutShared *kernel_stage_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)
@@ -80,7 +81,7 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
 bool roles_epilogue_loads(void *roles)
 {
     Roles *c = roles;
-    if (c->products.len != 1 || c->p->multicast || c->p->split_k > 1) return false;
+    if (c->products.len != 1 || c->p->split_k > 1) return false;
     const Instr *product = c->products.data[0], *loop = product->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
     const char *why = c->why;
