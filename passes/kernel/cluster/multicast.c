@@ -252,7 +252,7 @@ static void other_effect(void *user, Instr *i)
     }
     Im2col pixels; /* behind the last one, as behind the end of a window, nothing is stored */
     if (i->op == OP_SHARE_COMBINE) return; /* of parts that they have as others do */
-    if (i->op == OP_SCATTER && kernel_scattered_pixels(e->f, i, &pixels)) return;
+    if (i->op == OP_SCATTER && kernel_pixels_in_order(e->f, i, &pixels)) return;
     if (i->op != OP_STORE && i->op != OP_ASSERT && (op_info[i->op].flags & OPF_WRITE) && !e->what) {
         e->what = "programs past the grid's end would do more than store";
         e->loc = i->loc;

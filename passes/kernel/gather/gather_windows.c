@@ -296,6 +296,13 @@ static void windows_of_gathers(Session *s, Func *f, bool parts)
     }
 }
 
+Instr *kernel_load_of_gather(Session *s, const Func *f, Instr *gather)
+{
+    Picked w;
+    Value *v = window_of_gather(s, f, gather, &w) ? load_of(s, gather, &w, ir_result(gather), false) : NULL;
+    return v && v->def->op == OP_LOAD ? v->def : NULL;
+}
+
 /* --- row by row (the portable path) ------------------------------------------------------------------ */
 
 /* Along the last axis of the result, one axis of the tensor, *unit, must grow by ones, and the others (bits

@@ -5,12 +5,12 @@
  *
  * becomes, where strips read first the first columns of both,
  *
- *   producer:   ring_put %ra, R[.., %j] {count = 1};  ring_put %ra, S[.., %j] {count = 1};  ring_put %ra, R[..]
- *   consumers:  ring_read %ra {count = 1};  ring_read %ra {count = 1};  ..
+ *   producer:   ring_put %ra, R[.., %j] {count = 1};  ring_put %ra, S[.., %j] {count = 1};  ring_put %ra,
+ * R[..] consumers:  ring_read %ra {count = 1};  ring_read %ra {count = 1};  ..
  *
- * Both roles go through the same parts in the same order, before and behind, so that nobody waits for what the
- * other one brings later. This asks that no other operation on a ring lies between the reads, and none between
- * their puts, which lie in one block. */
+ * Both roles go through the same parts in the same order, before and behind, so that nobody waits for what
+ * the other one brings later. This asks that no other operation on a ring lies between the reads, and none
+ * between their puts, which lie in one block. */
 #include "passes/kernel/layout/ring_tiles.h"
 #include <string.h>
 
@@ -45,8 +45,8 @@ static bool is_put(const Instr *i) { return i->op == OP_RING_PUT && ir_attr(i, A
 
 static bool is_plain(const Instr *put)
 {
-    return put->n_operands == 2 + ir_operand(put, 1)->type->rank && !ir_attr(put, ATTR_STEPS) &&
-           !ir_attr(put, ATTR_ORDER);
+    return (put->n_operands == 2 + ir_operand(put, 1)->type->rank || ir_attr(put, ATTR_IM2COL)) &&
+           !ir_attr(put, ATTR_STEPS) && !ir_attr(put, ATTR_ORDER);
 }
 
 /* The first put of a tile's parts, in the block or in a block of it. */
@@ -119,14 +119,15 @@ static void put_strip(Session *s, Builder *b, const Instr *put, int64_t start, i
     const Attr *whole = ir_attr(put, ATTR_EXTENTS);
     int axis = kernel_tensor_axis(put, 1);
     int64_t extents[TILE_MAX_RANK];
-    Value *operands[2 + TILE_MAX_RANK];
+    Value *operands[2 + 2 * TILE_MAX_RANK];
     memcpy(extents, whole->v, (size_t)whole->n * sizeof *extents);
     extents[axis] = columns;
     for (int k = 0; k < put->n_operands; k++) operands[k] = ir_operand(put, k);
     b->loc = put->loc;
     Value *at = operands[2 + axis];
     if (start) operands[2 + axis] = ir_bin(b, OP_ADD, at, ir_const_int(b, at->type->dtype, start));
-    Instr *part = ir_build(b, OP_RING_PUT, operands, put->n_operands, (Attrs){ put->attrs, put->n_attrs }, NULL, 0);
+    Instr *part =
+        ir_build(b, OP_RING_PUT, operands, put->n_operands, (Attrs){ put->attrs, put->n_attrs }, NULL, 0);
     ir_set_attr(s, part, a_ints(ATTR_EXTENTS, extents, whole->n));
     ir_set_attr(s, part, a_int(ATTR_COUNT, ir_attr_int(put, ATTR_COUNT, 1) * columns / whole->v[axis]));
 }
@@ -135,7 +136,6 @@ void ring_tiles_put(Session *s, const RingTiles *t, const RingStrip *strips, siz
 {
     /* Before the last of them, where the offsets of all are known. */
     Builder b = ir_before(t->puts.data[t->puts.len - 1]);
-    for (size_t k = 0; k < n; k++)
-        put_strip(s, &b, t->puts.data[strips[k].tile], strips[k].start, columns);
+    for (size_t k = 0; k < n; k++) put_strip(s, &b, t->puts.data[strips[k].tile], strips[k].start, columns);
     for (size_t k = 0; k < t->puts.len; k++) ir_erase(t->puts.data[k]);
 }

@@ -392,7 +392,7 @@ bool kernel_bulk_scatter(Session *s, Func *f, KernelPlan *p, Instr *scatter)
 {
     Im2col pixels;
     if (!p->producer_warps || kernel_skips(p, PASS_BULK_STORE) ||
-        !kernel_scattered_pixels(f, scatter, &pixels))
+        !kernel_pixels_in_order(f, scatter, &pixels))
         return false;
     Instr *store = kernel_store_of_pixels(s, scatter, &pixels);
     ir_unlink(scatter); /* nothing else may touch the tensor */

@@ -14,11 +14,15 @@
  * the last products, without an instruction of a consumer, and ldmatrix reads them in the layout of the
  * accumulators. bench/notes/decisions.md, "Behind the decisions", has measurements.
  *
+ * A gather whose rows are consecutive pixels of images (im2col.c), as a residual of a convolution has them,
+ * is such a load too.
+ *
  * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
  * program's order of stages); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
  * can load and that only element-wise operations use; parts side by side that fit a stage each. The tile
  * takes `count` stages, one after the other. In clusters the ring is one that its CTAs do not share
  * (multicast.c), for each has a tile of its own there. Keeps: everything. */
+#include "passes/kernel/warp_specialization/im2col.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 const LayoutShared *kernel_stage_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)
@@ -40,13 +44,6 @@ static bool only_elements(const Value *v)
         if (!(op_info[u->user->op].flags & OPF_ELEM) || !type_same_shape(ir_result(u->user)->type, v->type))
             return false;
     return v->uses != NULL;
-}
-
-static bool behind(const Instr *i, const Instr *loop)
-{
-    for (const Instr *p = i->prev; p; p = p->prev)
-        if (p == loop) return true;
-    return false;
 }
 
 /* The number of stages of the ring that the load takes; 0: it does not fit them. */
@@ -78,6 +75,59 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
     return axis == 1;
 }
 
+/* The load as a tile of the ring of which it takes the fewest stages; parts 0: of none. */
+static EpilogueLoad in_stages(Roles *c, Instr *load, const Instr *product)
+{
+    bool tf32 = ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32;
+    EpilogueLoad e = { .load = load, .instr = roles_instr(ir_operand(product, 0)->type->dtype, tf32) };
+    for (size_t k = 0; k < c->rings.len && can_borrow(c, load, product); k++) {
+        int n = c->rings.data[k].inner ? parts_for(c, &c->rings.data[k], load) : 0;
+        if (n && (!e.parts || n < e.parts)) {
+            e.parts = n;
+            e.ring = k;
+        }
+    }
+    return e;
+}
+
+static void take_load(Roles *c, Instr *load, const Instr *product)
+{
+    const Decision *d = schedule_asked_load(c->p, load);
+    EpilogueLoad e = in_stages(c, load, product);
+    if (d && d->form == LOAD_EPILOGUE && e.parts != d->n[0]) {
+        if (e.parts) schedule_refuse(c->p, d, "this tile takes %d stages of the operands' ring", e.parts);
+        else
+            schedule_refuse(c->p, d,
+                "the operands' ring has no stages for this tile: it takes tiles of the accumulators' "
+                "shape and the ring's type that TMA can load");
+    }
+    if (d && d->form == LOAD_REGISTERS && e.parts) schedule_take_load(c->p, load, LOAD_REGISTERS, 0);
+    if (!e.parts || (d ? d->form != LOAD_EPILOGUE : kernel_skips(c->p, PASS_EPILOGUE_LOADS))) return;
+    schedule_take_load(c->p, load, LOAD_EPILOGUE, e.parts);
+    vec_push(&c->s->arena, &c->epilogue, e);
+}
+
+/* A gather of pixels becomes the load that it is, if that comes so. */
+static void take_gather(Roles *c, Instr *gather, const Instr *product)
+{
+    Im2col run;
+    if (kernel_skips(c->p, PASS_EPILOGUE_LOADS) || !kernel_pixels_in_order(c->f, gather, &run)) return;
+    Instr *load = kernel_load_of_gather(c->s, c->f, gather);
+    if (!load) return;
+    c->scalar = NULL; /* What is known by value says nothing of the load's offsets. */
+    c->ranges = NULL;
+    ir_replace(ir_result(gather), ir_result(load));
+    EpilogueLoad e = in_stages(c, load, product);
+    if (e.parts) {
+        ir_set_name(ir_result(load), ir_result(gather)->name);
+        ir_erase(gather);
+        vec_push(&c->s->arena, &c->epilogue, e);
+    } else {
+        ir_replace(ir_result(load), ir_result(gather));
+        ir_erase(load);
+    }
+}
+
 bool roles_epilogue_loads(void *roles)
 {
     Roles *c = roles;
@@ -85,32 +135,10 @@ bool roles_epilogue_loads(void *roles)
     const Instr *product = c->products.data[0], *loop = product->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
     const char *why = c->why;
-    for (Instr *i = loop->next; i; i = i->next) {
-        if (i->op != OP_LOAD || !behind(i, loop)) continue;
-        const Decision *d = schedule_asked_load(c->p, i);
-        EpilogueLoad epilogue = { .load = i,
-            .instr = roles_instr(ir_operand(product, 0)->type->dtype,
-                ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32) };
-        for (size_t k = 0; k < c->rings.len && can_borrow(c, i, product); k++) {
-            int n = c->rings.data[k].inner ? parts_for(c, &c->rings.data[k], i) : 0;
-            if (n && (!epilogue.parts || n < epilogue.parts)) {
-                epilogue.parts = n;
-                epilogue.ring = k;
-            }
-        }
-        if (d && d->form == LOAD_EPILOGUE && epilogue.parts != d->n[0]) {
-            if (epilogue.parts)
-                schedule_refuse(c->p, d, "this tile takes %d stages of the operands' ring", epilogue.parts);
-            else
-                schedule_refuse(c->p, d,
-                    "the operands' ring has no stages for this tile: it takes tiles of the accumulators' "
-                    "shape and the ring's type that TMA can load");
-        }
-        if (d && d->form == LOAD_REGISTERS && epilogue.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
-        if (!epilogue.parts || (d ? d->form != LOAD_EPILOGUE : kernel_skips(c->p, PASS_EPILOGUE_LOADS)))
-            continue;
-        schedule_take_load(c->p, i, LOAD_EPILOGUE, epilogue.parts);
-        vec_push(&c->s->arena, &c->epilogue, epilogue);
+    for (Instr *i = loop->next, *next; i; i = next) {
+        next = i->next;
+        if (i->op == OP_LOAD) take_load(c, i, product);
+        else if (i->op == OP_GATHER) take_gather(c, i, product);
     }
     c->why = why;
     return c->epilogue.len > 0;

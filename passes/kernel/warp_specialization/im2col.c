@@ -16,6 +16,7 @@ enum { DEEP = 12 }; /* operations that are taken apart */
 /* at / by % count * step + the sum of scalars; count 0: without the remainder. */
 typedef struct Digit {
     Value *at;
+    int axis; /* of `at`, along which it counts; -1: none corresponds to the axis that was asked for */
     int64_t by, count, step;
     Value *more[IM2COL_SUMMANDS];
     int n;
@@ -24,15 +25,25 @@ typedef struct Digit {
 static bool is_integer_tile(const Value *v)
 { return v->type->kind == TYPE_TILE && dtype_is_int(v->type->dtype); }
 
+/* The axis of the operand that becomes `axis` of the result of an operation that bare_tile looks through. */
+static int axis_before(const Instr *i, int axis)
+{
+    const Type *from = ir_operand(i, 0)->type, *to = ir_result(i)->type;
+    if (axis < 0 || i->op == OP_CAST) return axis;
+    if (i->op == OP_RESHAPE) return kernel_axis_before(i, axis);
+    return from->rank == to->rank && from->shape[axis] == to->shape[axis] ? axis : -1;
+}
+
 /* The tile before operations that move its elements along axes of extent 1 or repeat them, and before casts
- * that change no number. */
-static Value *bare_tile(Ranges *r, Value *v)
+ * that change no number; *axis follows, where it is given. */
+static Value *bare_tile(Ranges *r, Value *v, int *axis)
 {
     for (Instr *i = v->def; i && is_integer_tile(v) && i->n_operands; i = v->def) {
         Value *from = ir_operand(i, 0);
         bool moves = i->op == OP_BROADCAST || i->op == OP_RESHAPE,
              same = i->op == OP_CAST && range_fits(range_of(r, from), v->type->dtype);
         if (!is_integer_tile(from) || (!moves && !same)) break;
+        if (axis) *axis = axis_before(i, *axis);
         v = from;
     }
     return v;
@@ -41,7 +52,7 @@ static Value *bare_tile(Ranges *r, Value *v)
 /* The scalar that every element of the tile is; NULL: they differ. */
 static Value *scalar_in(Ranges *r, Value *v)
 {
-    v = bare_tile(r, v);
+    v = bare_tile(r, v, NULL);
     return v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST) &&
                    ir_operand(v->def, 0)->type->kind == TYPE_SCALAR
                ? ir_operand(v->def, 0)
@@ -81,7 +92,7 @@ static bool take_product(Ranges *r, Instr *i, Digit *d, int depth)
 static bool take_digit(Ranges *r, Value *v, Digit *d, int depth)
 {
     int64_t n;
-    v = bare_tile(r, v);
+    v = bare_tile(r, v, &d->axis);
     Instr *i = v->def;
     if (!i || !is_integer_tile(v) || depth > DEEP) return false;
     bool whole = !d->count && d->by == 1; /* no remainder or quotient is around it */
@@ -125,25 +136,14 @@ static bool take_axis(const Func *f, Ranges *r, const Param *q, int axis, const 
 /* The arange that the tile is, along this axis of it; NULL: it is none. */
 static Instr *arange_along(Ranges *r, Value *v, int axis)
 {
-    bool along = false;
-    for (Instr *i = v->def; i && is_integer_tile(v); i = v->def) {
-        if (i->op == OP_ARANGE) return along ? i : NULL;
-        Value *from = i->n_operands ? ir_operand(i, 0) : NULL;
-        if (!from || !is_integer_tile(from)) return NULL;
-        if (i->op == OP_RESHAPE && from->type->rank == 1)
-            along = v->type->shape[axis] == from->type->shape[0];
-        else if (i->op != OP_BROADCAST &&
-                 !(i->op == OP_CAST && range_fits(range_of(r, from), v->type->dtype)))
-            return NULL;
-        v = from;
-    }
-    return NULL;
+    v = bare_tile(r, v, &axis);
+    return v->def && v->def->op == OP_ARANGE && !axis ? v->def : NULL;
 }
 
 /* Takes apart the tile of numbers that run on by ones along an axis: the first is *begin + *start. */
 static bool take_run(Ranges *r, Value *v, int axis, Value **begin, int64_t *start)
 {
-    v = bare_tile(r, v);
+    v = bare_tile(r, v, &axis);
     Instr *i = v->def, *run = NULL;
     *begin = NULL;
     if (i && i->op == OP_ADD && range_exact(r, v))
@@ -162,6 +162,7 @@ static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t pi
     Digit digits[TILE_MAX_RANK];
     Value *at = NULL;
     int64_t by = 1;
+    int axis = 0;
     *p = (Im2col){ .batch = -1 };
     if (m->mask || m->pad || m->rank < 3 || m->rank > 5 || __builtin_popcount(picked) != m->rank - 1)
         return false;
@@ -169,8 +170,9 @@ static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t pi
         if (!(picked >> a & 1)) continue;
         Digit *d = &digits[a];
         *d = (Digit){ .by = 1, .step = 1 };
-        if (!take_digit(r, m->idx[a], d, 0) || (at && d->at != at)) return false;
+        if (!take_digit(r, m->idx[a], d, 0) || (at && (d->at != at || d->axis != axis))) return false;
         at = d->at;
+        axis = d->axis;
         if (!d->count && (p->batch >= 0 || d->n || d->step != 1)) return false;
         if (!d->count) p->batch = a;
     }
@@ -183,7 +185,7 @@ static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t pi
             __builtin_mul_overflow(by, digits[next].count, &by))
             return false;
     }
-    return digits[p->batch].by == by && take_run(r, at, 0, &p->begin, &p->start);
+    return digits[p->batch].by == by && take_run(r, at, axis, &p->begin, &p->start);
 }
 
 bool roles_im2col(Roles *c, const Instr *load, Im2col *p)
@@ -195,13 +197,13 @@ bool roles_im2col(Roles *c, const Instr *load, Im2col *p)
     return take_pixels(c->f, c->ranges, &m, picked, p);
 }
 
-bool kernel_scattered_pixels(const Func *f, const Instr *scatter, Im2col *p)
+bool kernel_pixels_in_order(const Func *f, const Instr *access, Im2col *p)
 {
     MemParts m;
     int unit = -1;
-    if (scatter->op != OP_SCATTER || !ir_mem_parts(scatter, &m) || m.values[0]->type->kind != TYPE_TILE ||
-        m.values[0]->type->rank != 2)
-        return false;
+    if ((access->op != OP_SCATTER && access->op != OP_GATHER) || !ir_mem_parts(access, &m)) return false;
+    const Type *t = (access->op == OP_SCATTER ? m.values[0] : m.result)->type;
+    if (t->kind != TYPE_TILE || t->rank != 2) return false;
     for (int a = 0; a < m.rank; a++)
         if (f->params[m.param].stride[a] == 1) unit = a;
     Ranges *r = ranges_new(f);

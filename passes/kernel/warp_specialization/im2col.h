@@ -12,7 +12,8 @@ typedef struct PixelAxis {
     Value *more[IM2COL_SUMMANDS];
 } PixelAxis;
 /* axes: the fastest first. begin, start: their sum is the number of the first row's pixel; begin NULL: 0.
- * unit, column, first_column: of a scatter, the contiguous axis and where the window begins along it. */
+ * unit, column, first_column: of pixels in order, the contiguous axis and where the window begins along it.
+ */
 typedef struct Im2col {
     int n, batch, unit;
     PixelAxis axes[3];
@@ -20,8 +21,8 @@ typedef struct Im2col {
     int64_t start, first_column;
 } Im2col;
 
-/* Whether the scatter stores consecutive pixels, all of those of the tensor being counted. */
-bool kernel_scattered_pixels(const Func *, const Instr *scatter, Im2col *);
+/* Whether the scatter or gather moves consecutive pixels, all of those of the tensor being counted. */
+bool kernel_pixels_in_order(const Func *, const Instr *access, Im2col *);
 /* The store that does the same, before the scatter, which stays: its offset along the axis of images is the
  * number of the first pixel. Only bulk-store's code does such a store. */
 Instr *kernel_store_of_pixels(Session *, Instr *scatter, const Im2col *);

@@ -245,7 +245,7 @@ static bool stores_a_tile(const void *user, const Instr *i)
 static bool scatters_pixels(const void *f, const Instr *i)
 {
     Im2col pixels;
-    return kernel_scattered_pixels(f, i, &pixels);
+    return kernel_pixels_in_order(f, i, &pixels);
 }
 
 static bool adds_a_tile(const void *user, const Instr *i) { return ir_adds(i) && stores_a_tile(user, i); }

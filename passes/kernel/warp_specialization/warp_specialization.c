@@ -40,9 +40,8 @@ static Instr *release_after(const Ring *r, Instr *last)
     return last;
 }
 
-/* Replaces the load by a read of its ring's stage. Returns the block that still contains the positions of a
- * window with parts, which only the producer needs. */
-static Block *consume(Roles *c, Instr *load)
+/* Replaces the load by a read of its ring's stage. */
+static void consume(Roles *c, Instr *load)
 {
     Ring *r = roles_taken_ring(c, load);
     Value *matrix = roles_is_vector(load) ? ir_result(load) : roles_matrix_of(load);
@@ -60,9 +59,7 @@ static Block *consume(Roles *c, Instr *load)
     b = ir_after(release_after(r, last));
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
     if (matrix->def != load) ir_erase(matrix->def);
-    Block *positions = kernel_parts(load, NULL) > 0 ? load->block : NULL;
     ir_erase(load);
-    return positions;
 }
 
 /* The registers of a consumer's thread that products hold: those of its sums, to some of which several
@@ -464,10 +461,12 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
         const TakenLoad *taken = roles_taken(&c, l);
-        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES)
+        if (!taken) continue;
+        /* The block still contains the positions of a window with parts, which only the producer needs. */
+        if (kernel_parts(l, NULL) > 0) vec_push(&s->arena, &swept, l->block);
+        if (taken->by == BY_PRODUCER_IN_FREE_STAGES)
             roles_read_epilogue_load(&c, l, &c.epilogue.data[taken->at]);
-        Block *positions = taken && taken->by != BY_PRODUCER_IN_FREE_STAGES ? consume(&c, l) : NULL;
-        if (positions) vec_push(&s->arena, &swept, positions);
+        else consume(&c, l);
     }
     for (size_t k = 0; k < swept.len; k++) ir_sweep(swept.data[k]);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
