@@ -111,6 +111,11 @@ typedef struct FrontKernel {
     int grid_rank;
     const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */
     bool products;       /* the kernel calls `mma` */
+    bool gathers;        /* and `gather` */
+    /* The dimensions whose products divide numbers of the kernel, such as H and W of pixels that are counted
+     * in one row: `p / (H*W)`, `p / W % H`. */
+    int n_divisors;
+    const char *const *divisors;
     Loc loc;
 } FrontKernel;
 

@@ -31,6 +31,7 @@ typedef struct Keys {
     int64_t *steps;
     int depth, recursion, branches; /* branches: of `const if` around what is walked */
     AutoUse use;                    /* of what is demanded now */
+    bool *divides;                  /* per dimension: FrontKernel.divisors */
 } Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
@@ -260,6 +261,7 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
             demand_for(
                 k, (AutoUse){ .tile = i == 0 }, argument(n, constant[i].position, constant[i].name), env);
     k->info->k.products |= !strcmp(n->name, "mma");
+    k->info->k.gathers |= !strcmp(n->name, "gather");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         demand_for(
             k, (AutoUse){ .latency = !strcmp(named[i], "latency") }, argument(n, UINT32_MAX, named[i]), env);
@@ -278,8 +280,34 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
     }
 }
 
+/* Whether the expression is a product of dimensions and numbers, be they known by other names; notes the
+ * dimensions. */
+static bool is_of_dimensions(Keys *k, const Node *n, const Env *env, bool *of, int depth)
+{
+    enum { DEEP = 16 };
+    if (!n || depth > DEEP || !count(k)) return false;
+    if (n->kind == N_INT) return true;
+    if (n->kind == N_BINARY && n->op == OPR_MUL)
+        return is_of_dimensions(k, n->kids[0], env, of, depth + 1) &&
+               is_of_dimensions(k, n->kids[1], env, of, depth + 1);
+    if (n->kind != N_NAME) return false;
+    const Env *e = lookup(k, env, n->name);
+    if (e) return is_of_dimensions(k, e->init, e->init_env, of, depth + 1);
+    for (int d = 0; d < k->info->k.n_dims; d++)
+        if (k->info->k.dims[d] == n->name) return of[d] = true;
+    return false;
+}
+
+static void note_divisor(Keys *k, const Node *n, const Env *env)
+{
+    bool *of = arena_array(&k->s->arena, bool, (size_t)k->info->k.n_dims + 1);
+    if (!is_of_dimensions(k, n, env, of, 0)) return;
+    for (int d = 0; d < k->info->k.n_dims; d++) k->divides[d] |= of[d];
+}
+
 static void walk_kind(Keys *k, const Node *n, const Env *env)
 {
+    if (n->kind == N_BINARY && (n->op == OPR_DIV || n->op == OPR_REM)) note_divisor(k, n->kids[1], env);
     if (n->kind == N_INDEX) {
         walk_index(k, n, env);
     } else if (n->kind == N_LIST) {
@@ -322,6 +350,7 @@ static void walk(Keys *k, const Node *n, const Env *env)
 void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
     Keys k = { s, ast, info, &ast->program->steps, 0, 0, 0 };
+    k.divides = arena_array(&s->arena, bool, (size_t)info->k.n_dims + 1);
     info->key_always = arena_array(&s->arena, bool, (size_t)info->k.n_dims + 1);
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
     walk(&k, info->node->kids[2], NULL);
@@ -332,6 +361,10 @@ void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
     for (int d = 0; d < info->k.n_dims; d++)
         if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
     info->k.keys = keys;
+    const char **divisors = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
+    for (int d = 0; d < info->k.n_dims; d++)
+        if (k.divides[d]) divisors[info->k.n_divisors++] = info->k.dims[d];
+    info->k.divisors = divisors;
 }
 
 Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name)

@@ -17,6 +17,8 @@ enum {
 /* Ratio of the estimates of two values below which one is better: of equals the one nearer to where the
  * search stands stays. */
 static const double BETTER = 0.995;
+/* The same of code that is specialized on extents: others want code of their own. */
+static const double BETTER_SPECIALIZED = 0.97;
 /* The same of tiles whose height and width change at once: what a tile takes besides its work is not known so
  * exactly. */
 static const double BETTER_SHAPE = 0.97;
@@ -134,8 +136,9 @@ static int improve_name(Search *z, int from, int j)
     while (z->n_points > first) {
         first = z->n_points;
         search_estimate(z);
+        const double better = z->name[j].divisors ? BETTER_SPECIALIZED : BETTER;
         for (int i = 0; i < z->n_points; i++)
-            if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+            if (z->point[i].ns < z->point[from].ns * better) from = i;
         if (from != start || here - reach < 1 || !alike(z, start, j, here - reach)) break;
         reach++;
         add_value(z, start, j, here - reach);

@@ -12,7 +12,7 @@ enum { SHARED_TILES = 6 };
 /* The same of a last round that is shared. */
 static const double SHARED_GAIN = 0.97;
 /* The same of programs that load together. */
-static const double TOGETHER_GAIN = 0.992;
+static const double TOGETHER_GAIN = 0.997;
 enum { PAIRS = 1 /* the value of `cluster` by which two programs load together */ };
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:

@@ -9,16 +9,28 @@
 enum { FEW_STAGES = 2 };
 enum { SESSION_ROOM = 8 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
+static int bind_extent(const Search *z, const char *dimension, FrontBinding *out, int n)
+{
+    if (search_is_bound(z->p, dimension) || search_binds(out, n, dimension)) return n;
+    int64_t extent = z->p->extent(z->p->user, dimension);
+    out[n] = (FrontBinding){ dimension, { FRONT_INT, { .i = extent } } };
+    return n + 1;
+}
+
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
 {
     int n = 0;
     for (int i = 0; i < z->n_names; i++) {
         const SearchName *m = &z->name[i];
+        if (m->divisors) {
+            for (int d = 0; p->at[i] && d < z->front->n_divisors; d++)
+                n = bind_extent(z, z->front->divisors[d], out, n);
+            continue;
+        }
         bool declared = p->at[i] == m->declared;
         if (declared && (m->hint ? m->absent : !all)) continue;
         out[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
-        if (p->at[i] == m->whole && !search_is_bound(z->p, m->along) && !search_binds(out, n, m->along))
-            out[n++] = (FrontBinding){ m->along, m->values[m->whole] };
+        if (p->at[i] == m->whole) n = bind_extent(z, m->along, out, n);
     }
     return n;
 }

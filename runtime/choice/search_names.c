@@ -131,6 +131,30 @@ static void add_hint(Search *z, const char *name, const int *values, int n_value
     z->n_names++;
 }
 
+/* Numbers of pixels that are divided by extents are positions that TMA can count, and divisions by constants,
+ * if code is specialized on these extents. */
+static void add_divisors(Search *z)
+{
+    const FrontKernel *k = z->front;
+    if (!z->p->device.model || search_on_cpu(z) || !z->p->extent || !search_declares_auto(z)) return;
+    if (!k->products || !k->gathers || !k->n_divisors || k->n_divisors > MOST_DIVISORS) return;
+    bool free = false;
+    for (int d = 0; d < k->n_divisors; d++) {
+        if (z->p->extent(z->p->user, k->divisors[d]) < 1) return;
+        free |= !search_is_bound(z->p, k->divisors[d]);
+    }
+    if (!free) return;
+    z->name[z->n_names++] = (SearchName){ .name = "divisors",
+        .domain = -1,
+        .beside = -1,
+        .alike = -1,
+        .allowed_by = -1,
+        .whole = -1,
+        .divisors = true,
+        .n = 2,
+        .values = { { FRONT_BOOL, { .b = false } }, { FRONT_BOOL, { .b = true } } } };
+}
+
 /* Whether or not a block names these hints, if sizes of products are chosen, loops of few programs are
  * divided, and neighbouring programs load together. */
 static void add_hints(Search *z)
@@ -185,6 +209,7 @@ static void add_terms(Search *z)
 
 void search_add_names(Search *z)
 {
+    add_divisors(z);
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
     add_hints(z);
     add_terms(z);

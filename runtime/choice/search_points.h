@@ -28,6 +28,9 @@ typedef struct SearchName {
     /* The value behind those of the domain that is the extent of that dimension: a tile holds the whole axis,
      * loops over it are gone, and code is specialized on the extent. -1: there is none. */
     int whole;
+    /* No constant: with the second of its values, code is specialized on the extents by which the kernel
+     * divides (FrontKernel.divisors). */
+    bool divisors;
     bool derived;    /* an `auto` constant whose domain the compiler made */
     bool order_only; /* it decides only the order of programs: the best sizes do not depend on it */
     bool with_tiles; /* tried in every combination with the other such names */
@@ -124,10 +127,11 @@ typedef struct Search {
     bool quit;
 } Search;
 
-enum { MOST_BOUND = 2 * MOST_NAMES }; /* bindings of a point: each name, and the extent of a whole axis */
+/* Bindings of a point: each name, the extent of a whole axis, and those by which a kernel divides. */
+enum { MOST_DIVISORS = 8, MOST_BOUND = 2 * MOST_NAMES + MOST_DIVISORS };
 
-/* Bindings of a point, with the extents of whole axes; those that are as declared are left out unless `all`.
- * Returns their number. */
+/* Bindings of a point, with the extents that code is specialized on; those that are as declared are left out
+ * unless `all`. Returns their number. */
 int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding *out);
 
 /* search_names.c: fills the names that are chosen; whether bindings, or those of the caller, have a name;
