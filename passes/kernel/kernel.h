@@ -256,8 +256,7 @@ void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value 
 void kernel_near_take(const KernelNear *, Value *chosen);
 /* Adds notes that say why gathers that feed a product stay gathers. */
 void kernel_positions_note(Session *, Func *);
-/* The load of a window with positions of its own that does what the gather does, before it; NULL: none does.
- */
+/* Before the gather, the load of a window that does the same; NULL: none does. */
 Instr *kernel_load_of_gather(Session *, const Func *, Instr *gather);
 /* The number of parts of a window whose position is given by a tile; 0: there is no such tile. *picked
  * receives the set of tensor axes that have such positions. */
