@@ -187,9 +187,29 @@ static bool is_position(const Value *v)
     return false;
 }
 
-/* A load to registers that feeds no product also gets a ring if it asks for buffers or is a vector, and the
- * smallest rings leave room, or if a schedule asks for it. Each thread would wait for a vector in each step,
- * or hold it in registers for a step; the producer fetches it ahead for the whole CTA. */
+/* Whether an operand of a product is computed from the tile, element by element. */
+static bool computes_operand(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        if (i->op == OP_MMA_SYNC && u != &i->operands[2]) return true;
+        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE) && i->n_results == 1 &&
+            computes_operand(ir_result(i)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the load wants buffers: it asks for them, or it says nothing, and a product waits for it. */
+static bool wants_ring(const Instr *load)
+{
+    int64_t latency = ir_attr_int(load, ATTR_LATENCY, 0);
+    return latency >= 2 || (!latency && computes_operand(ir_result(load)));
+}
+
+/* A load to registers also gets a ring if it wants buffers or is a vector, and the smallest rings leave room,
+ * or if a schedule asks for it. Each thread would wait for a vector in each step, or hold it in registers for
+ * a step; the producer fetches it ahead for the whole CTA. */
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
@@ -197,7 +217,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
         schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
     bool vector =
         roles_is_vector(i) && !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
-    if (d ? d->form != LOAD_STAGES : !vector && ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    if (d ? d->form != LOAD_STAGES : !vector && !wants_ring(i)) return;
     bool plain = (vector || ir_result(i)->type->rank == 2) && ir_is_used(i);
     for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
