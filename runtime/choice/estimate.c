@@ -408,15 +408,16 @@ static double memory_time(const Estimate *e, double bytes)
 
 /* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others and stores,
  * and only in the first and last of these does memory work for it. The part of the time in which some CTA of
- * a multiprocessor has memory at work is that of a closed queueing network of `k` customers with one server
- * (mean value analysis): `serve` is the time of a CTA's bytes at the multiprocessor's share of memory, `rest`
- * everything else that a CTA does. */
-static double memory_at_work(double k, double serve, double rest)
+ * a multiprocessor has memory at work is that of a closed queueing network of `k` customers with two servers
+ * (mean value analysis): `serve` is the time of a CTA's bytes at the multiprocessor's share of memory,
+ * `start` that in which a CTA of a cluster begins, one at a time, `rest` everything else that a CTA does. */
+static double memory_at_work(double k, double serve, double start, double rest)
 {
-    double queue = 0, part = 1;
+    double queue = 0, line = 0, part = 1;
     for (int i = 1; i <= (int)k; i++) {
-        double there = serve * (1 + queue), each = i / (rest + there);
+        double there = serve * (1 + queue), begin = start * (1 + line), each = i / (rest + there + begin);
         queue = each * there;
+        line = each * begin;
         part = each * serve;
     }
     return fmin(part, 1);
@@ -429,8 +430,9 @@ static double memory_part(const Estimate *e, double bytes)
     const DeviceModel *m = e->m;
     if (!e->many_rows) return 1;
     double ctas = (double)c->programs * c->cluster, rest = m->row_cta + m->row_warp * c->threads / 32;
+    double start = c->cluster > 1 ? m->row_cluster_start : 0;
     if (c->cluster > 1) rest += m->row_cluster + m->row_cluster_cta * c->cluster;
-    return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
+    return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, start, rest);
 }
 
 /* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not

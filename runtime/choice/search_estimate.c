@@ -71,9 +71,10 @@ static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
     return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1);
 }
 
-/* Whether the CTAs that share a row have one warp each. The estimate knows hardly what it takes that such
- * CTAs start and meet; of all that was timed they were never near the best (bench/notes/rows.md, "Clusters of
- * one warp"). */
+/* Whether the CTAs that share a row have one warp each. The estimate knows nothing of the time in which a
+ * single warp works on what its lanes hold, while nothing else of the row is under way: such CTAs take up to
+ * a fifth longer than others that are estimated alike (bench/notes/rows.md, "CTAs of a cluster begin one at a
+ * time"). */
 static bool of_lone_warps(const Search *z, const SearchPoint *p)
 {
     bool declared = p == &z->point[0];

@@ -43,6 +43,12 @@ for card in h100 h200; do
     awk '/lines counted/ { counted = $1 == $3 && $1 > 100 } $2 == "all" { for (i = 1; i <= NF; i++) if ($i == "best") median = $(i + 2) + 0 }
          END { exit !(counted && median >= 0.9) }' "$work/said" || fail "${card}_shapes.tsv: $(cat "$work/said")"
 done
+
+# Rows by warps and CTAs: clusters of many CTAs begin slowly, and the least estimate is no such configuration.
+awk -F'\t' '/^#/ { print; next } $1 ~ /N=(8192|14336)$/' "$5/bench/gpu/measured/h200_rows.tsv" >"$work/rows.tsv"
+"$fit" --kernels="$kernels" --no-fit --model=h200 cuda:sm_90a "$work/rows.tsv" >"$work/said" || fail "fit --no-fit of h200_rows.tsv"
+awk '/lines counted/ { counted = $1 == $3 && $1 > 50 } $2 == "all" { for (i = 1; i <= NF; i++) if ($i == "minimum") least = $(i + 1) + 0 }
+     END { exit !(counted && least >= 0.8) }' "$work/said" || fail "h200_rows.tsv: $(cat "$work/said")"
 printf 'softmax softmax T=f16 M=8 N=64\twarps=4\t5\n# later\nsoftmax softmax T=f16 M=8 N=64\twarps=4\t9\n' >"$work/runs.tsv"
 "$fit" --kernels="$kernels" --no-fit cuda:sm_90a "$work/runs.tsv" | grep -q '2 of 2 lines counted, 2 problems' || fail "times of two runs were compared"
 

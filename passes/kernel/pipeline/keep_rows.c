@@ -268,6 +268,7 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
         ahead = (hoist_registers_at(c->p, c->p->min_ctas) - spare) / words;
         if (ahead < 1) ahead = 1;
     }
+    Value **last = arena_array(&c->s->arena, Value *, (size_t)c->f->n_params);
     Builder first = ir_before(before ? before : end), b = ir_before(end);
     for (int p = 0; p < ahead; p++) load_part(k, &first, p);
     for (int p = 0; p < k->parts; p++) {
@@ -284,10 +285,10 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
             MemParts m;
             ir_mem_parts(i, &m);
             part_of(k, &b, m.values[0], p);
+            if (m.token && last[m.param]) value_map_set(&k->map[p], m.token, last[m.param]);
             Instr *part = ir_clone(&b, i, &k->map[p]);
             at_part(k, part, p);
-            /* The next part is stored behind this one. */
-            if (m.token && p + 1 < k->parts) value_map_set(&k->map[p + 1], m.token, ir_result(part));
+            if (m.token) last[m.param] = ir_result(part); /* what is stored to the tensor next waits for it */
             if (m.token_out && p + 1 == k->parts) ir_replace(m.token_out, ir_result(part));
         }
     }
