@@ -104,7 +104,7 @@ static bool alone(const Emit *e, const Instr *x)
     MemParts m;
     if (x->n_blocks) return false;
     if (x->op == OP_LOAD) return ir_mem_parts(x, &m) && !m.token && e->f->params[m.param].kind == PARAM_IN;
-    if (x->op == OP_STORE || x->op == OP_BROADCAST || (op_info[x->op].flags & OPF_ELEM)) return true;
+    if (x->op == OP_STORE || (op_info[x->op].flags & (OPF_ELEM | OPF_VIRTUAL))) return true;
     bool scalars = x->n_results > 0 && (op_info[x->op].flags & OPF_PURE);
     for (int k = 0; k < x->n_results; k++) scalars = scalars && x->results[k].type->kind == TYPE_SCALAR;
     for (int k = 0; k < x->n_operands; k++) scalars = scalars && ir_operand(x, k)->type->kind == TYPE_SCALAR;
@@ -116,7 +116,7 @@ static bool alone(const Emit *e, const Instr *x)
  * (bench/notes/ported.md, "Short rounds taken together"). */
 static int rounds_together(const Emit *e, const Instr *loop)
 {
-    enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };
+    enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 32, MOST_WORK = 512 };
     int loaded = 0, work = 0, n = MOST_ROUNDS, asked = (int)ir_attr_int(loop, ATTR_UNROLL, 0);
     if (asked && e->role < 0) return asked;
     if (is_hip(e) || e->role >= 0 || ir_loop_is(loop, LOOP_DYNAMIC) || ir_loop_is(loop, LOOP_EDGE)) return 1;
