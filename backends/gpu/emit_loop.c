@@ -104,7 +104,7 @@ static bool alone(const Emit *e, const Instr *x)
     MemParts m;
     if (x->n_blocks) return false;
     if (x->op == OP_LOAD) return ir_mem_parts(x, &m) && !m.token && e->f->params[m.param].kind == PARAM_IN;
-    if (x->op == OP_STORE || x->op == OP_BROADCAST || (op_info[x->op].flags & OPF_ELEM)) return true;
+    if (x->op == OP_STORE || (op_info[x->op].flags & (OPF_ELEM | OPF_VIRTUAL))) return true;
     bool scalars = x->n_results > 0 && (op_info[x->op].flags & OPF_PURE);
     for (int k = 0; k < x->n_results; k++) scalars = scalars && x->results[k].type->kind == TYPE_SCALAR;
     for (int k = 0; k < x->n_operands; k++) scalars = scalars && ir_operand(x, k)->type->kind == TYPE_SCALAR;
@@ -113,11 +113,15 @@ static bool alone(const Emit *e, const Instr *x)
 
 /* How many rounds of a loop the vendor's compiler is to take together. Rounds that load few words a thread
  * have few bytes under way; taken together, their loads start together, ahead of what is computed and stored
- * (bench/notes/ported.md, "Short rounds taken together"). */
+ * (bench/notes/ported.md, "Short rounds taken together"). Each thread has more of them under way where CTAs
+ * are so small that as many as a multiprocessor holds leave places for threads empty. */
 static int rounds_together(const Emit *e, const Instr *loop)
 {
     enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };
     int loaded = 0, work = 0, n = MOST_ROUNDS, asked = (int)ir_attr_int(loop, ATTR_UNROLL, 0);
+    const Target *t = e->plan->target;
+    int threads = t->sm_ctas * e->plan->warps * t->wave, most = WORDS_UNDER_WAY;
+    if (threads && threads < t->sm_threads) most = most * t->sm_threads / threads;
     if (asked && e->role < 0) return asked;
     if (is_hip(e) || e->role >= 0 || ir_loop_is(loop, LOOP_DYNAMIC) || ir_loop_is(loop, LOOP_EDGE)) return 1;
     for (const Instr *x = loop->blocks[0]->first; x && x != ir_terminator(loop->blocks[0]); x = x->next) {
@@ -126,7 +130,7 @@ static int rounds_together(const Emit *e, const Instr *loop)
         work += words;
         if (x->op == OP_LOAD) loaded += words;
     }
-    while (n > 1 && (n * loaded > WORDS_UNDER_WAY || n * work > MOST_WORK)) n /= 2;
+    while (n > 1 && (n * loaded > most || n * work > MOST_WORK)) n /= 2;
     return loaded ? n : 1;
 }
 
