@@ -14,6 +14,8 @@ typedef struct Cost {
     double alu, special; /* lane operations: arithmetic, and those of the special function unit */
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
+    double own, fetched; /* of `in`: bytes that warps load to registers through the multiprocessor's own
+                            cache; bytes of the sectors that come from L2 for these */
     double added;        /* elements of `out` that are added to rows of memory atomically */
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */

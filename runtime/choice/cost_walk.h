@@ -48,6 +48,8 @@ typedef struct CostWalk {
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
     double cp_async;                 /* bytes of the window that was filled last */
     double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
+    struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
+    double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
     CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
@@ -128,6 +130,10 @@ void cost_evaluate(CostWalk *, const Instr *, double times, double around);
 bool cost_whole_step(CostWalk *, const TrafficStep *);
 /* The value, where the launch's extents and the program's coordinates decide it. */
 bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
+
+/* cost_cached.c: the bytes of sectors that come from L2 for a load of `bytes` bytes in one of the
+ * `times` that its block runs, beside what other loads of the block have brought. */
+double cost_fetched(CostWalk *, const Instr *load, const MemParts *, double bytes, double times);
 
 /* cost_memory.c. times: how often the program does it */
 double cost_window_bytes(

@@ -110,7 +110,8 @@ static double matrix_time(const Estimate *e)
 static double shared_memory_time(const Estimate *e)
 {
     double written = e->c->ring > 0 ? e->m->ring_write_weight * e->c->in : 0;
-    return (e->c->feed + e->c->shared + written) / e->m->shared / e->iterations;
+    double own = multiplies(e->c) ? 0 : e->share * e->c->own;
+    return (e->c->feed + e->c->shared + written + own) / e->m->shared / e->iterations;
 }
 
 /* Arithmetic behind the loop of a program with products, which no product hides. The last product of chained
@@ -128,12 +129,15 @@ static double arithmetic_time(const Estimate *e)
 }
 
 /* L2's rate is the device's: few programs have more of it each. Rows that are cut wait in the
- * multiprocessor's own copy engine. */
+ * multiprocessor's own copy engine. What warps load to registers comes in sectors, each of them once where
+ * loads of a program share them. */
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double bytes = c->in - c->given + e->m->outside_weight * c->outside + e->m->narrow_weight * c->wasted +
-                   e->m->torn_weight * c->torn + (e->plain ? e->m->split_weight * c->split : 0);
+    double shared = multiplies(c) ? 0 : c->own - c->fetched; /* in the multiprocessor's own cache */
+    double bytes = c->in - shared - c->given + e->m->outside_weight * c->outside +
+                   e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn +
+                   (e->plain ? e->m->split_weight * c->split : 0);
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     if (e->plain) time *= e->m->plain_l2;
@@ -479,6 +483,16 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     return e;
 }
 
+/* What L2 has of what warps load to registers, since other programs load it too. While such loads are under
+ * way, a multiprocessor has room for fewer that wait for memory: their times add. */
+static double l2_hits_time(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double moved = (double)c->programs * c->cluster * e->share * (c->fetched + c->out);
+    if (multiplies(c) || c->own <= 0) return 0;
+    return fmax(0, moved - c->memory) / (e->m->l2_loads * e->units);
+}
+
 double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
 {
     Estimate e = estimate_of(c, d);
@@ -491,7 +505,7 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = memory_time(&e, bytes) / part;
     memory = fmax(memory, c->added * (double)c->programs / e.m->added);
-    memory += last_round(&e, memory);
+    memory += last_round(&e, memory) + l2_hits_time(&e);
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;
