@@ -18,6 +18,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(in) \
     F(own) \
     F(fetched) \
+    F(pieces) \
     F(out) \
     F(wasted) \
     F(outside) \
@@ -37,7 +38,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(steps) \
     F(stalls) \
     F(waits) \
-    F(meets)
+    F(meets) \
+    F(across)
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -65,7 +67,7 @@ static void add(Cost *to, const Cost *c)
 static double weight(const Cost *c)
 { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
 
-static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
+double cost_tensor_bytes(const Func *f, const EvalEnv *env, int param)
 {
     const Param *p = &f->params[param];
     double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
@@ -77,7 +79,7 @@ static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
 static double bytes_touched(const Func *f, const EvalEnv *env)
 {
     double all = 0;
-    for (int k = 0; k < f->n_params; k++) all += tensor_bytes(f, env, k);
+    for (int k = 0; k < f->n_params; k++) all += cost_tensor_bytes(f, env, k);
     return all;
 }
 
@@ -87,7 +89,7 @@ static double bytes_moved_once(const Func *f, const EvalEnv *env, const double *
 {
     double all = bytes_touched(f, env);
     for (int k = 0; k < f->n_params && k < MOST_PARAMS; k++)
-        if (f->params[k].kind == PARAM_INOUT) all += fmin(written[k], tensor_bytes(f, env, k));
+        if (f->params[k].kind == PARAM_INOUT) all += fmin(written[k], cost_tensor_bytes(f, env, k));
     return all;
 }
 
@@ -120,7 +122,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
     const Traffic *t = windows_of(w, 0, n, loading);
     double waves = (double)programs / ((double)n * part);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
-        double size = tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
+        double size = cost_tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
         if (w->f->params[p].kind != PARAM_IN) {
             all += size;
             continue;
@@ -250,7 +252,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->threads = code->threads;
     out->registers = code->registers;
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
-    out->words = code->largest.words;
+    out->words = larger(0, code->largest.words);
+    if (out->words > cost_held_words(&w)) out->words = cost_held_words(&w);
     out->gathered = cost_gathered_words(&w);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;

@@ -1,9 +1,9 @@
-/* cost_cached.c: of cost: what loads of one program share. Windows that lie side by side in a tensor, as those
- * of a stencil's taps, have most of their elements in common: the first load brings their sectors from L2, and
- * the others find them in the multiprocessor's own cache. */
+/* cost_cached.c: of cost: what loads of one program share. Windows that lie side by side in a tensor, as
+ * those of a stencil's taps, have most of their elements in common: the first load brings their sectors from
+ * L2, and the others find them in the multiprocessor's own cache. */
 #include "runtime/choice/cost_walk.h"
 
-enum { SECTOR = 32, MOST_ROWS_OF_LOAD = 128, SMALL_PART = 4 };
+enum { SECTOR = 32, MOST_ROWS_OF_LOAD = 128, SMALL_PART = 4, SMALL_TENSOR = 2 };
 
 /* Sectors from .. to - 1 of a row of a tensor, which some load of a block has brought. */
 typedef struct CostRow {
@@ -130,13 +130,16 @@ static double row_of(CostWalk *w, const Window *x, uint64_t key, int64_t number)
     return brought(*w->rows, key, place / SECTOR, (place + x->span - 1) / SECTOR + 1);
 }
 
-/* Windows that all programs load, such as weights, stay in the multiprocessor's own cache if they are a small
- * part of it. So what walks of several programs load there counts once. */
+/* Small tensors, and windows that all programs load, such as weights, stay in the multiprocessor's own cache
+ * if they are a small part of it. So what walks of several programs load there counts once. */
 double cost_fetched(CostWalk *w, const Instr *load, const MemParts *m, double bytes, double times)
 {
     Window x;
     double sum = 0;
-    if (ir_result(load)->type->kind != TYPE_TILE || !find_window(w, load, m, &x)) return bytes;
+    if (ir_result(load)->type->kind != TYPE_TILE) return bytes;
+    if (cost_tensor_bytes(w->f, w->env, m->param) * SMALL_TENSOR <= (double)w->target->sm_shared_bytes)
+        return 0;
+    if (!find_window(w, load, m, &x)) return bytes;
     if (!*w->rows) *w->rows = arena_new(&w->s->arena, struct CostRows);
     double own = bytes * times / (w->plan && w->plan->cluster > 1 ? w->plan->cluster : 1); /* of a CTA */
     bool stays = own * SMALL_PART <= (double)w->target->sm_shared_bytes;

@@ -56,6 +56,13 @@ static double sectors(const CostWalk *w, const Instr *i, double bytes)
     return bytes * (moved > have ? moved / have : 1);
 }
 
+/* Bytes of a window that lie together in memory. */
+static double pieces_bytes(const CostWalk *w, const Instr *i, int param)
+{
+    bool window = ir_attr(i, ATTR_EXTENTS) && kernel_unit_axis(w->f, i, NULL) >= 0;
+    return (double)(window ? window_run(w, i, param) : 1) * dtype_bytes(w->f->params[param].type->dtype);
+}
+
 TrafficStep cost_step(const CostWalk *w, const Instr *i)
 {
     TrafficStep s = { .i = i, .extents = ir_attr(i, ATTR_EXTENTS) };
@@ -419,13 +426,13 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             moved = bytes;
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
         }
+        w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
         if (i->op == OP_LOAD) {
             cost_reads(w, m.param, bytes * times);
             w->c.own += bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
-            if (whole * 1.0 > 256 || (w->loops && ir_result(i)->type->kind == TYPE_TILE))
-                cost_wait_for_data(w, times);
+            if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
             int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
                               w->threads); /* elements by themselves take a register each until they are put

@@ -8,6 +8,8 @@
 #include "runtime/choice/cost.h"
 #include <math.h>
 
+enum { LINE = 128 }; /* bytes */
+
 /* Of one iteration of a program's loop, in nanoseconds, each resource by itself. */
 typedef struct Iteration {
     double matrix, feed; /* the matrix unit; shared memory */
@@ -196,8 +198,7 @@ static double unhidden(const Estimate *e, double groups)
 }
 
 /* Where one product follows another, all of the arithmetic bounds an iteration, however many warpgroups there
- * are.
- */
+ * are. */
 static double chained_arithmetic(const Estimate *e, double arithmetic)
 {
     if (!e->c->consumers || !e->c->chained) return 0;
@@ -220,7 +221,7 @@ static double data_wait(const Estimate *e, double l2)
 static double meeting_time(const Estimate *e)
 {
     bool cluster = e->c->cluster > 1 && e->c->joins <= 0;
-    return e->m->meet * e->c->meets / e->iterations * (cluster ? e->m->cluster_meets : 1);
+    return e->m->meet * (e->c->meets + e->c->across) / e->iterations * (cluster ? e->m->cluster_meets : 1);
 }
 
 /* How many times longer an iteration takes because registers spill, and because two warpgroups that begin a
@@ -379,6 +380,7 @@ static double bytes_from_memory(const Estimate *e)
         spilled =
             m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster * spilled_beside(e);
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
+    if (!multiplies(c)) apart += m->short_rows * LINE * c->pieces / fmax(1, c->in + c->out);
     return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
 }
 
@@ -410,22 +412,6 @@ static double memory_time(const Estimate *e, double bytes)
     return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * memory_used(e));
 }
 
-/* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others and stores,
- * and only in the first and last of these does memory work for it. The part of the time in which some CTA of
- * a multiprocessor has memory at work is that of a closed queueing network of `k` customers with one server
- * (mean value analysis): `serve` is the time of a CTA's bytes at the multiprocessor's share of memory, `rest`
- * everything else that a CTA does. */
-static double memory_at_work(double k, double serve, double rest)
-{
-    double queue = 0, part = 1;
-    for (int i = 1; i <= (int)k; i++) {
-        double there = serve * (1 + queue), each = i / (rest + there);
-        queue = each * there;
-        part = each * serve;
-    }
-    return fmin(part, 1);
-}
-
 /* The part of the time in which memory works; 1 where nothing keeps it from working. */
 static double memory_part(const Estimate *e, double bytes)
 {
@@ -434,7 +420,7 @@ static double memory_part(const Estimate *e, double bytes)
     if (!e->many_rows) return 1;
     double ctas = (double)c->programs * c->cluster, rest = m->row_cta + m->row_warp * c->threads / 32;
     if (c->cluster > 1) rest += m->row_cluster + m->row_cluster_cta * c->cluster;
-    return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
+    return cost_memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
 }
 
 /* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not

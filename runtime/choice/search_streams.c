@@ -5,7 +5,7 @@
 
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 static const double HARDLY_WORSE = 1.02;
-enum { EASILY_HELD = 32 /* words of a thread */, LEAST_THREADS = 64 };
+enum { EASILY_HELD = 32 /* words of a thread */, LEAST_THREADS = 128 };
 
 /* The point's programs pass over their tiles once. */
 static bool once(const SearchPoint *p)
@@ -37,7 +37,7 @@ int search_least_strained(const Search *z, int best)
 }
 
 /* Of tiles that are passed over once and whose estimates can hardly be told apart, the one whose CTAs have
- * the fewest warps, but two: registers of warps that have ended stay with their CTA until its last one ends.
+ * the fewest warps, but four: registers of warps that have ended stay with their CTA until its last one ends.
  */
 int search_smallest_ctas(const Search *z, int best)
 {
