@@ -23,7 +23,7 @@ static void walks_along(void *user, Instr *i)
             x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
 }
 
-/* Of a loop's bounds: the tensor of one axis that both are loaded from, and how many loads of it they take. */
+/* Of a loop's bounds: the tensor of one axis that both come from, and how many loads of it they take. */
 typedef struct Offsets {
     int param, loads; /* param -1: none yet, -2: several */
 } Offsets;
@@ -41,8 +41,8 @@ static void find_offsets(const Value *v, int depth, Offsets *o)
     for (int k = 0; k < d->n_operands; k++) find_offsets(ir_operand(d, k), depth + 1, o);
 }
 
-/* Into how many ranges two neighbouring offsets divide what a loop walks over, as those of ragged rows do; 1: not
- * known. Where products wait for each other, the longest range decides, and not the mean. */
+/* Into how many ranges two neighbouring offsets divide what a loop walks over, as those of ragged rows do; 1:
+ * not known. Where products wait for each other, the longest range decides, and not the mean. */
 static double ranges(const CostWalk *w, const Instr *loop)
 {
     Offsets o = { .param = -1 };

@@ -425,13 +425,15 @@ static double memory_part(const Estimate *e, double bytes)
 
 /* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not
  * serve all multiprocessors alike, so that some end later; and where the last round has fewer programs than
- * the others, these wait for each of their iterations with little beside them. */
+ * the others, these wait for each of their iterations with little beside them. Where all programs run at
+ * once, memory has nothing to do while they begin, and while they end. */
 static double last_round(const Estimate *e, double memory)
 {
     double n = e->programs, k = e->resident, last = n - k * (ceil(n / k) - 1);
-    if (!e->loops) return 0;
+    double ends = n <= k && !multiplies(e->c) && !e->c->persistent ? begin_time(e) + end_time(e) : 0;
+    if (!e->loops) return ends;
     double apart = e->m->ends_apart * memory;
-    if (n <= k) return apart;
+    if (n <= k) return apart + ends;
     double alone = begin_time(e) + e->iterations * e->iteration.alone + end_time(e);
     return fmax(apart, alone - memory * last / n);
 }
