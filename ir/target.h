@@ -63,6 +63,7 @@ typedef struct Target {
     int memory_rate;         /* of that part: bytes that its memory moves in a ns */
     int memory_wait;         /* ns from a load to its data when memory is busy; 0: not known */
     int sector_bytes;        /* the least that L2 asks of memory */
+    int request_bytes;       /* the piece in which L2 serves a request of a multiprocessor */
     int simds;               /* of a multiprocessor; each has an equal part of its registers and threads */
     int64_t sm_shared_bytes; /* of a multiprocessor, for all of its CTAs */
     int sm_registers, sm_threads;

@@ -12,8 +12,6 @@ const char *access_way_name(AccessWay way)
     return names[way];
 }
 
-int access_sector(const Target *t) { return t->kind == TARGET_HIP ? 64 : 32; }
-
 int64_t access_offset(const EmittedAccess *a, const int64_t *strides, const int32_t *coord)
 {
     int64_t at = 0;
@@ -132,7 +130,7 @@ static void lane_step(const EmittedAccess *a, const int64_t *strides, AccessCoun
 static void count_tensor(const EmittedAccess *a, const Target *t, const int64_t *strides, AccessCount *out)
 {
     int64_t addr[LAYOUT_MAX_LANES], grain = begins_at(a, strides);
-    int sector = access_sector(t);
+    int sector = t->request_bytes;
     lane_step(a, strides, out);
     for (uint32_t warp = 0; warp < layout_warps(a->layout); warp++)
         for (uint32_t r = 0; r < layout_regs(a->layout); r++) {
@@ -153,7 +151,7 @@ static void count_tensor(const EmittedAccess *a, const Target *t, const int64_t 
 static void count_boxes(const EmittedAccess *a, const Target *t, const int64_t *strides, AccessCount *out)
 {
     const Attr *e = ir_attr(a->instr, ATTR_EXTENTS);
-    int sector = access_sector(t), unit = -1;
+    int sector = t->request_bytes, unit = -1;
     double rows = 1;
     int64_t run = a->bytes;
     for (int x = 0; e && x < e->n; x++) {
@@ -205,7 +203,7 @@ static void count_indexed(const EmittedAccess *a, const Target *t, AccessCount *
     out->active = n;
     out->bytes = n * out->width;
     out->moved = out->runs = out->apart = n;
-    out->fewest = (double)(((int64_t)out->bytes + access_sector(t) - 1) / access_sector(t));
+    out->fewest = (double)(((int64_t)out->bytes + t->request_bytes - 1) / t->request_bytes);
     out->worst = n < lanes ? n : lanes;
     out->lane_axis = -1;
 }

@@ -59,8 +59,6 @@ typedef struct AccessCount {
     bool data;            /* addresses depend on data: each element counts as a sector of its own */
 } AccessCount;
 
-/* Bytes of the piece in which a target's L2 serves a request: 32 on NVIDIA, 64 on AMD. */
-int access_sector(const Target *);
 /* The address in bytes of an element of the window from the window's first element. strides: of the tensor,
  * in elements. */
 int64_t access_offset(const EmittedAccess *, const int64_t *strides, const int32_t *coord);

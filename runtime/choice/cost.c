@@ -16,6 +16,9 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(special) \
     F(copies) \
     F(in) \
+    F(own) \
+    F(fetched) \
+    F(pieces) \
     F(out) \
     F(wasted) \
     F(outside) \
@@ -35,7 +38,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(steps) \
     F(stalls) \
     F(waits) \
-    F(meets)
+    F(meets) \
+    F(across)
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -63,7 +67,7 @@ static void add(Cost *to, const Cost *c)
 static double weight(const Cost *c)
 { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
 
-static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
+double cost_tensor_bytes(const Func *f, const EvalEnv *env, int param)
 {
     const Param *p = &f->params[param];
     double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
@@ -75,7 +79,17 @@ static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
 static double bytes_touched(const Func *f, const EvalEnv *env)
 {
     double all = 0;
-    for (int k = 0; k < f->n_params; k++) all += tensor_bytes(f, env, k);
+    for (int k = 0; k < f->n_params; k++) all += cost_tensor_bytes(f, env, k);
+    return all;
+}
+
+/* What comes from memory and goes there if each tensor is moved once: what is changed of one goes both ways.
+ * written: the bytes of each that are stored. */
+static double bytes_moved_once(const Func *f, const EvalEnv *env, const double *written)
+{
+    double all = bytes_touched(f, env);
+    for (int k = 0; k < f->n_params && k < MOST_PARAMS; k++)
+        if (f->params[k].kind == PARAM_INOUT) all += fmin(written[k], cost_tensor_bytes(f, env, k));
     return all;
 }
 
@@ -108,7 +122,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
     const Traffic *t = windows_of(w, 0, n, loading);
     double waves = (double)programs / ((double)n * part);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
-        double size = tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
+        double size = cost_tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
         if (w->f->params[p].kind != PARAM_IN) {
             all += size;
             continue;
@@ -145,12 +159,15 @@ static CostWalk walk_of(
     w.model = d->model;
     w.target = d->target;
     w.code = code;
+    w.rows = arena_new(&s->arena, struct CostRows *);
     w.exchanges = arena_array(&s->arena, struct CostExchange *, f->module->next_id);
     return w;
 }
 
-/* The sums over SAMPLES programs, and the work of the heaviest as a ratio to their mean. */
-static void count_samples(const CostWalk *fresh, const EvalEnv *env, int64_t programs, Cost *out)
+/* The sums over SAMPLES programs, and the work of the heaviest as a ratio to their mean. written: what all
+ * programs store of each tensor. */
+static void count_samples(
+    const CostWalk *fresh, const EvalEnv *env, int64_t programs, Cost *out, double *written)
 {
     double sum = 0, most = 0;
     for (int k = 0; k < SAMPLES; k++) {
@@ -162,7 +179,10 @@ static void count_samples(const CostWalk *fresh, const EvalEnv *env, int64_t pro
         w.programs = programs;
         cost_walk(&w, (int64_t)(part * (double)programs), coord);
         w.c.again = w.c.in;
-        for (int p = 0; p < MOST_PARAMS; p++) w.c.again -= w.site[p];
+        for (int p = 0; p < MOST_PARAMS; p++) {
+            w.c.again -= w.site[p];
+            written[p] += w.written[p] * (double)programs / SAMPLES;
+        }
         double x = weight(&w.c);
         sum += x;
         if (x > most) most = x;
@@ -202,14 +222,16 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
 {
     *out = (Cost){ 0 };
     CostWalk w = walk_of(s, f, code, env, d);
-    count_samples(&w, env, programs, out);
+    double written[MOST_PARAMS] = { 0 };
+    count_samples(&w, env, programs, out, written);
 #define DIVIDE(x) out->x /= SAMPLES;
     MEANS(DIVIDE)
 #undef DIVIDE
     bool loops = ir_holds(f->body, OP_FOR) || ir_holds(f->body, OP_WHILE);
     out->loops = loops;
     out->shifted &= !loops; /* passes/kernel/lower.c, rows_at_once */
-    out->unique = out->memory = bytes_touched(f, env);
+    out->unique = bytes_touched(f, env);
+    out->memory = bytes_moved_once(f, env, written);
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
     if (out->ring > 0 && programs > d->units) {
@@ -230,7 +252,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->threads = code->threads;
     out->registers = code->registers;
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
-    out->words = code->largest.words;
+    out->words = larger(0, code->largest.words);
+    if (out->words > cost_held_words(&w)) out->words = cost_held_words(&w);
     out->gathered = cost_gathered_words(&w);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;

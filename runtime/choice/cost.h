@@ -14,6 +14,9 @@ typedef struct Cost {
     double alu, special; /* lane operations: arithmetic, and those of the special function unit */
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
+    double own, fetched; /* of `in`: bytes that warps load to registers through the multiprocessor's own
+                            cache; bytes of the sectors that come from L2 for these */
+    double pieces;       /* of those and `out`: lines, were each piece that lies together in memory a line */
     double added;        /* elements of `out` that are added to rows of memory atomically */
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
@@ -31,6 +34,7 @@ typedef struct Cost {
     double stalls;     /* times that a program waits for loads which nothing runs ahead of */
     double waits;      /* the same for tiles that are loaded to registers and multiplied in one iteration */
     double meets;      /* barriers, reductions across lanes or warps */
+    double across;     /* what reductions across many warps take beside these */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
@@ -89,6 +93,9 @@ void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *en
     const CostDevice *, Cost *out);
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
+
+/* queueing.c: the part of the time in which memory works for `k` CTAs of a multiprocessor. */
+double cost_memory_at_work(double k, double serve, double start, double rest);
 
 /* The time that a launch takes at least: that of the resource which the work keeps busy longest, at its full
  * rate. `roof` is BOUND_MEMORY for the bytes of the tensors, each moved once, BOUND_PRODUCTS or

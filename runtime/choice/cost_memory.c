@@ -56,6 +56,13 @@ static double sectors(const CostWalk *w, const Instr *i, double bytes)
     return bytes * (moved > have ? moved / have : 1);
 }
 
+/* Bytes of a window that lie together in memory. */
+static double pieces_bytes(const CostWalk *w, const Instr *i, int param)
+{
+    bool window = ir_attr(i, ATTR_EXTENTS) && kernel_unit_axis(w->f, i, NULL) >= 0;
+    return (double)(window ? window_run(w, i, param) : 1) * dtype_bytes(w->f->params[param].type->dtype);
+}
+
 TrafficStep cost_step(const CostWalk *w, const Instr *i)
 {
     TrafficStep s = { .i = i, .extents = ir_attr(i, ATTR_EXTENTS) };
@@ -348,26 +355,45 @@ static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
     return n > least ? n - (least > 1 ? least : 1) : 0;
 }
 
-/* The axis of the stored tile whose elements lie side by side in the tensor; -1: there is none. */
-static int stored_axis(const CostWalk *w, const Instr *i, const Type *t)
+/* Bytes between neighbours along each axis of the stored tile; false: its axes are not those of the window.
+ */
+static bool stored_pitches(const CostWalk *w, const Instr *i, const Type *t, int64_t *pitch)
 {
+    MemParts m;
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    int unit = kernel_unit_axis(w->f, i, NULL), axis = -1, axes = 0;
-    for (int a = 0; e && a < e->n; a++) {
-        if (a == unit && e->v[a] > 1) axis = axes;
-        axes += e->v[a] > 1;
+    int axes = 0;
+    if (!e || !ir_mem_parts(i, &m)) return false;
+    const Param *p = &w->f->params[m.param];
+    for (int a = 0; a < e->n; a++) axes += e->v[a] > 1;
+    if (axes != t->rank || kernel_unit_axis(w->f, i, NULL) < 0) return false;
+    int64_t own = dtype_bytes(p->type->dtype), size = own;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        if (a < e->n && e->v[a] > 1)
+            pitch[--axes] = w->env->strides ? w->env->strides[m.param][a] * size : own;
+        own *= w->env->dims[p->dims[a]];
     }
-    return axes == t->rank ? axis : -1;
+    return true;
 }
 
 /* Lane operations that a lane's access of a store takes beside the access: as `indexed_access`. */
 static double stored_lines(const CostWalk *w, const Instr *i, const Type *t)
 {
-    int run = (int)ir_attr_int(i, ATTR_VECTOR, 1);
+    int64_t pitch[TILE_MAX_RANK], line[WARP];
+    int run = (int)ir_attr_int(i, ATTR_VECTOR, 1) * dtype_bytes(t->dtype), n = 0, least = WARP * run / LINE;
     if (t->kind != TYPE_TILE || !w->plan || ir_attr_int(i, ATTR_BULK, 0)) return 0;
     const Layout *l = layouts_get(&w->plan->layouts, t);
-    int axis = stored_axis(w, i, t);
-    return l && axis >= 0 ? lines_beyond(t, l, axis, run) * (double)LANES / WARP : 0;
+    if (!l || !stored_pitches(w, i, t, pitch)) return 0;
+    for (uint32_t lane = 0; lane < WARP; lane++) {
+        int32_t at[TILE_MAX_RANK];
+        int64_t place = 0;
+        int same = 0;
+        layout_element(l, 0, lane, 0, 0, at);
+        for (int a = 0; a < t->rank; a++) place += at[a] * pitch[a];
+        line[n] = place / LINE;
+        while (same < n && line[same] != line[n]) same++;
+        n += same == n;
+    }
+    return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
 }
 
 /* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
@@ -383,6 +409,12 @@ static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *
     return w->model->indexed_access + (l ? beyond : 0) * (double)LANES / WARP;
 }
 
+static void wrote(CostWalk *w, int param, double bytes)
+{
+    w->c.out += bytes;
+    if (param < MOST_PARAMS) w->written[param] += bytes;
+}
+
 void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
@@ -394,8 +426,11 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             moved = bytes;
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
         }
+        w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
         if (i->op == OP_LOAD) {
             cost_reads(w, m.param, bytes * times);
+            w->c.own += bytes * times;
+            w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
@@ -403,7 +438,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
                               w->threads); /* elements by themselves take a register each until they are put
                                               together */
             if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
-        } else w->c.out += bytes * times;
+        } else wrote(w, m.param, bytes * times);
         if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0))
             w->c.added += bytes / dtype_bytes(w->f->params[m.param].type->dtype) * times;
         w->c.wasted += (moved - bytes) * times;
@@ -422,10 +457,12 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
            size = dtype_bytes(w->f->params[m.param].type->dtype);
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
+        w->c.own += n * size * times;
+        w->c.fetched += n * size * times;
         w->c.ahead += n * size;
         wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
-    } else w->c.out += n * size * times;
+    } else wrote(w, m.param, n * size * times);
     int axis, run = kernel_indexed_run(w->f, i, &axis);
     w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
 }

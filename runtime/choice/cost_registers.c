@@ -56,3 +56,43 @@ int cost_gathered_words(const CostWalk *w)
         live_count(&w->s->arena, w->f, &(LiveCount){ words_of, at_gather, &g });
     return (int)g.most;
 }
+
+/* Whether the vendor's compiler need not hold the tile: each element is computed where the only use of it is.
+ */
+static bool is_fused(const Value *v)
+{
+    const Instr *d = v->def;
+    const Use *u = v->uses;
+    if (kernel_is_cheap(v) || !u) return true;
+    if (!d || d->n_blocks || u->next || u->user->block != d->block || u->user == ir_terminator(d->block))
+        return false;
+    if (d->op != OP_CAST && d->op != OP_BROADCAST && !(op_info[d->op].flags & OPF_ELEM)) return false;
+    OpFamily f = op_family(u->user->op);
+    return f != OPS_SCAN && f != OPS_SORT && f != OPS_SHARED && u->user->op != OP_CONVERT &&
+           !cost_is_by_position(u->user);
+}
+
+typedef struct Largest {
+    const CostWalk *w;
+    int words;
+} Largest;
+
+static void look_at(Largest *x, const Value *v)
+{
+    int words = v->type->kind == TYPE_TILE && v->type->layout ? cost_words(x->w, v->type) : 0;
+    if (words > x->words && !is_fused(v)) x->words = words;
+}
+
+static void look_at_results(void *user, Instr *i)
+{
+    for (int k = 0; k < i->n_results; k++) look_at(user, &i->results[k]);
+    for (int k = 0; k < i->n_blocks; k++)
+        for (int a = 0; a < (int)i->blocks[k]->n_args; a++) look_at(user, i->blocks[k]->args[a]);
+}
+
+int cost_held_words(const CostWalk *w)
+{
+    Largest x = { .w = w };
+    ir_walk(w->f->body, look_at_results, &x);
+    return x.words;
+}

@@ -2,7 +2,7 @@
 #include "runtime/choice/cost_walk.h"
 #include <math.h>
 
-enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
+enum { WARPGROUP = 128, MOST_ITERATIONS_NAMED = 64 };
 
 /* --- single operations ------------------------------------------------------------------------------- */
 
@@ -50,48 +50,15 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
 
 static void walk(CostWalk *w, const Block *b, double times);
 
-/* The most iterations in which windows of a loop's block walk along an axis of their tensor. */
-typedef struct Walked {
-    const CostWalk *w;
-    const Block *body;
-    double most;
-} Walked;
-
-static void walks_along(void *user, Instr *i)
-{
-    Walked *x = user;
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    int at = i->op == OP_LOAD ? 0 : 1;
-    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
-    const Param *p = &x->w->f->params[ir_operand(i, at)->index];
-    for (int a = 0; a < e->n; a++)
-        if (e->v[a] > 1 && !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
-            x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
-}
-
-/* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
- * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
- * the way. Consumers walk as far as their producer. */
-static int64_t unknown_iterations(const CostWalk *w, Block *body)
-{
-    Walked x = { .w = w, .body = body };
-    if (w->roles && !w->producer) x.most = w->rounds;
-    else {
-        ir_walk(body, walks_along, &x);
-        if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
-    }
-    return x.most >= 1 ? (int64_t)x.most : UNKNOWN_ITERATIONS;
-}
-
 static void loop(CostWalk *w, const Instr *i, double times)
 {
-    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
+    int64_t lo = 0, hi = 0, step = 0, iterations = COST_UNKNOWN_ITERATIONS;
     bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
     if (!programs) cost_round_words(w, i);
     if (programs) iterations = 1;
-    else if (!known) iterations = unknown_iterations(w, i->blocks[0]);
+    else if (!known) iterations = cost_unknown_iterations(w, i->blocks[0]);
     else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
     /* with shares a number above those of the clusters would be one of the last round's */
     int64_t together = w->plan && w->plan->shares && w->plan->multicast > 1 ? w->plan->multicast : 1;
@@ -176,11 +143,11 @@ static void joined(CostWalk *w, const Instr *i, double times)
 static void carried(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
-    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
+    int64_t lo = 0, hi = 0, step = 0, iterations = COST_UNKNOWN_ITERATIONS;
     bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
                                                            cost_as_int(w, c.step, &step);
     if (known && step > 0) iterations = hi > lo + step ? (hi - lo - 1) / step : 0;
-    else if (!known) iterations = unknown_iterations(w, i->blocks[1]);
+    else if (!known) iterations = cost_unknown_iterations(w, i->blocks[1]);
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
     walk(w, head, times);
@@ -220,7 +187,7 @@ static void open_while(CostWalk *w, const Instr *i, double times)
     else { /* the kernel's own, whose trip count no walk decides */
         w->c.uncertain |= w->roles && !w->producer && !only_scalars(i);
         for (int k = 0; k < i->n_blocks; k++)
-            walk(w, i->blocks[k], times * (w->roles ? 1 : UNKNOWN_ITERATIONS));
+            walk(w, i->blocks[k], times * (w->roles ? 1 : COST_UNKNOWN_ITERATIONS));
     }
 }
 
@@ -303,6 +270,14 @@ static void workspace_combine(CostWalk *w, const Instr *i, double times)
     w->c.left += bytes * (double)ir_attr_int(i, ATTR_COUNT, 1);
 }
 
+/* Meetings that a reduction takes: without products its rows lie across all warps, of which each warpgroup's
+ * hand their parts on. */
+static double meetings(const CostWalk *w)
+{
+    bool products = w->roles || ir_holds(w->f->body, OP_MMA_SYNC);
+    return products ? 1 : fmax(1, w->code->threads / (double)WARPGROUP);
+}
+
 /* Everything else: reductions, scans and elementwise operations. */
 static void compute(CostWalk *w, const Instr *i, double times)
 {
@@ -315,6 +290,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
         else w->c.alu += n * (scans ? w->model->scan_element : 1);
         if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
+        w->c.across += times * (meetings(w) - 1);
         return;
     }
     cost_evaluate(w, i, times > 1 ? 0 : times, times);

@@ -48,6 +48,8 @@ typedef struct CostWalk {
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
     double cp_async;                 /* bytes of the window that was filled last */
     double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
+    struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
+    double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
     CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
@@ -111,6 +113,8 @@ void cost_walk(CostWalk *, int64_t linear, const int64_t *coord);
 int cost_words(const CostWalk *, const Type *);
 void cost_round_words(CostWalk *, const Instr *loop);
 int cost_gathered_words(const CostWalk *);
+/* Of the largest tile that has to be held: those that are computed where they are used are not. */
+int cost_held_words(const CostWalk *);
 
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
@@ -128,6 +132,17 @@ void cost_evaluate(CostWalk *, const Instr *, double times, double around);
 bool cost_whole_step(CostWalk *, const TrafficStep *);
 /* The value, where the launch's extents and the program's coordinates decide it. */
 bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
+
+/* cost.c: of a tensor, all of it. */
+double cost_tensor_bytes(const Func *, const EvalEnv *, int param);
+
+/* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
+enum { COST_UNKNOWN_ITERATIONS = 16 };
+int64_t cost_unknown_iterations(const CostWalk *, Block *body);
+
+/* cost_cached.c: the bytes of sectors that come from L2 for a load of `bytes` bytes in one of the
+ * `times` that its block runs, beside what other loads of the block have brought. */
+double cost_fetched(CostWalk *, const Instr *load, const MemParts *, double bytes, double times);
 
 /* cost_memory.c. times: how often the program does it */
 double cost_window_bytes(

@@ -8,6 +8,8 @@
 #include "runtime/choice/cost.h"
 #include <math.h>
 
+enum { LINE = 128 }; /* bytes */
+
 /* Of one iteration of a program's loop, in nanoseconds, each resource by itself. */
 typedef struct Iteration {
     double matrix, feed; /* the matrix unit; shared memory */
@@ -110,7 +112,8 @@ static double matrix_time(const Estimate *e)
 static double shared_memory_time(const Estimate *e)
 {
     double written = e->c->ring > 0 ? e->m->ring_write_weight * e->c->in : 0;
-    return (e->c->feed + e->c->shared + written) / e->m->shared / e->iterations;
+    double own = multiplies(e->c) ? 0 : e->share * e->c->own;
+    return (e->c->feed + e->c->shared + written + own) / e->m->shared / e->iterations;
 }
 
 /* Arithmetic behind the loop of a program with products, which no product hides. The last product of chained
@@ -128,12 +131,15 @@ static double arithmetic_time(const Estimate *e)
 }
 
 /* L2's rate is the device's: few programs have more of it each. Rows that are cut wait in the
- * multiprocessor's own copy engine. */
+ * multiprocessor's own copy engine. What warps load to registers comes in sectors, each of them once where
+ * loads of a program share them. */
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double bytes = c->in - c->given + e->m->outside_weight * c->outside + e->m->narrow_weight * c->wasted +
-                   e->m->torn_weight * c->torn + (e->plain ? e->m->split_weight * c->split : 0);
+    double shared = multiplies(c) ? 0 : c->own - c->fetched; /* in the multiprocessor's own cache */
+    double bytes = c->in - shared - c->given + e->m->outside_weight * c->outside +
+                   e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn +
+                   (e->plain ? e->m->split_weight * c->split : 0);
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     if (e->plain) time *= e->m->plain_l2;
@@ -192,8 +198,7 @@ static double unhidden(const Estimate *e, double groups)
 }
 
 /* Where one product follows another, all of the arithmetic bounds an iteration, however many warpgroups there
- * are.
- */
+ * are. */
 static double chained_arithmetic(const Estimate *e, double arithmetic)
 {
     if (!e->c->consumers || !e->c->chained) return 0;
@@ -216,7 +221,7 @@ static double data_wait(const Estimate *e, double l2)
 static double meeting_time(const Estimate *e)
 {
     bool cluster = e->c->cluster > 1 && e->c->joins <= 0;
-    return e->m->meet * e->c->meets / e->iterations * (cluster ? e->m->cluster_meets : 1);
+    return e->m->meet * (e->c->meets + e->c->across) / e->iterations * (cluster ? e->m->cluster_meets : 1);
 }
 
 /* How many times longer an iteration takes because registers spill, and because two warpgroups that begin a
@@ -375,6 +380,7 @@ static double bytes_from_memory(const Estimate *e)
         spilled =
             m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster * spilled_beside(e);
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
+    if (!multiplies(c)) apart += m->short_rows * LINE * c->pieces / fmax(1, c->in + c->out);
     return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
 }
 
@@ -406,23 +412,6 @@ static double memory_time(const Estimate *e, double bytes)
     return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * memory_used(e));
 }
 
-/* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others and stores,
- * and only in the first and last of these does memory work for it. The part of the time in which some CTA of
- * a multiprocessor has memory at work is that of a closed queueing network of `k` customers with two servers
- * (mean value analysis): `serve` is the time of a CTA's bytes at the multiprocessor's share of memory,
- * `start` that in which a CTA of a cluster begins, one at a time, `rest` everything else that a CTA does. */
-static double memory_at_work(double k, double serve, double start, double rest)
-{
-    double queue = 0, line = 0, part = 1;
-    for (int i = 1; i <= (int)k; i++) {
-        double there = serve * (1 + queue), begin = start * (1 + line), each = i / (rest + there + begin);
-        queue = each * there;
-        line = each * begin;
-        part = each * serve;
-    }
-    return fmin(part, 1);
-}
-
 /* The part of the time in which memory works; 1 where nothing keeps it from working. */
 static double memory_part(const Estimate *e, double bytes)
 {
@@ -432,18 +421,20 @@ static double memory_part(const Estimate *e, double bytes)
     double ctas = (double)c->programs * c->cluster, rest = m->row_cta + m->row_warp * c->threads / 32;
     double start = c->cluster > 1 ? m->row_cluster_start : 0;
     if (c->cluster > 1) rest += m->row_cluster + m->row_cluster_cta * c->cluster;
-    return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, start, rest);
+    return cost_memory_at_work(e->resident, bytes / ctas * e->units / m->memory, start, rest);
 }
 
 /* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not
  * serve all multiprocessors alike, so that some end later; and where the last round has fewer programs than
- * the others, these wait for each of their iterations with little beside them. */
+ * the others, these wait for each of their iterations with little beside them. Where all programs run at
+ * once, memory has nothing to do while they begin, and while they end. */
 static double last_round(const Estimate *e, double memory)
 {
     double n = e->programs, k = e->resident, last = n - k * (ceil(n / k) - 1);
-    if (!e->loops) return 0;
+    double ends = n <= k && !multiplies(e->c) && !e->c->persistent ? begin_time(e) + end_time(e) : 0;
+    if (!e->loops) return ends;
     double apart = e->m->ends_apart * memory;
-    if (n <= k) return apart;
+    if (n <= k) return apart + ends;
     double alone = begin_time(e) + e->iterations * e->iteration.alone + end_time(e);
     return fmax(apart, alone - memory * last / n);
 }
@@ -481,6 +472,16 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     return e;
 }
 
+/* What L2 has of what warps load to registers, since other programs load it too. While such loads are under
+ * way, a multiprocessor has room for fewer that wait for memory: their times add. */
+static double l2_hits_time(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double moved = (double)c->programs * c->cluster * e->share * (c->fetched + c->out);
+    if (multiplies(c) || c->own <= 0) return 0;
+    return fmax(0, moved - c->memory) / (e->m->l2_loads * e->units);
+}
+
 double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
 {
     Estimate e = estimate_of(c, d);
@@ -493,7 +494,7 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = memory_time(&e, bytes) / part;
     memory = fmax(memory, c->added * (double)c->programs / e.m->added);
-    memory += last_round(&e, memory);
+    memory += last_round(&e, memory) + l2_hits_time(&e);
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;

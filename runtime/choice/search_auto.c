@@ -186,6 +186,31 @@ static int exchange(Search *z, int from)
     return from;
 }
 
+/* Without products: makes the tile longer along one axis of the grid and shorter along another by as many
+ * steps, so that it has as many elements: the values of each name by itself may all be worse, as larger and
+ * smaller tiles are. */
+static int other_shape(Search *z, int from)
+{
+    uint8_t at[MOST_NAMES];
+    int first = z->n_points;
+    if (z->point[from].products || !z->p->device.model || z->p->device.target->kind == TARGET_CPU)
+        return from;
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = 0; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+            const SearchName *a = &z->name[i], *b = &z->name[j];
+            memcpy(at, z->point[from].at, sizeof at);
+            if (i == j || !a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid) continue;
+            if (at[i] + 1 >= useful(z, a) || !at[j] || at[i] == a->whole || at[j] == b->whole) continue;
+            at[i]++;
+            at[j]--;
+            search_add(z, at);
+        }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+    return from;
+}
+
 /* The least value of name `j`. */
 static int least_value(const Search *z, int j)
 {
@@ -293,9 +318,10 @@ int search_autos(Search *z)
         int before = now;
         for (int j = 0; j < z->n_names; j++)
             if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = exchange(z, now);
+        now = other_shape(z, exchange(z, now));
         if (same_sizes(z, now, before)) break;
     }
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
-    return fits ? now : overfull(z, now);
+    if (!fits) return overfull(z, now);
+    return z->p->device.model && !cpu ? search_smallest_ctas(z, now) : now;
 }

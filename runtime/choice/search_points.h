@@ -154,6 +154,8 @@ uint8_t search_said(const Search *, const uint8_t *at, int j);
 
 /* search_streams.c: the point to take for `best` of those that stream and are estimated alike. */
 int search_least_strained(const Search *, int best);
+/* The same of tiles whose size is `auto`. */
+int search_smallest_ctas(const Search *, int best);
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);
 

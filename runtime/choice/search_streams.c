@@ -5,14 +5,14 @@
 
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 static const double HARDLY_WORSE = 1.02;
-enum { EASILY_HELD = 32 /* words of a thread */ };
+enum { EASILY_HELD = 32 /* words of a thread */, LEAST_THREADS = 128 };
 
-/* Memory bounds the point, and its programs pass over their tiles once. */
-static bool streams(const SearchPoint *p)
-{
-    bool once = !p->products && p->held == 0 && p->iterations <= 1;
-    return once && p->ns < INFINITY && p->bound == BOUND_MEMORY;
-}
+/* The point's programs pass over their tiles once. */
+static bool once(const SearchPoint *p)
+{ return !p->products && p->held == 0 && p->iterations <= 1 && p->ns < INFINITY; }
+
+/* Memory bounds it, too. */
+static bool streams(const SearchPoint *p) { return once(p) && p->bound == BOUND_MEMORY; }
 
 /* The words of a thread, 0 where these are few. */
 static double strain(const SearchPoint *p) { return p->words > EASILY_HELD ? p->words : 0; }
@@ -32,6 +32,23 @@ int search_least_strained(const Search *z, int best)
         bool less = alike ? strain(p) < strain(f) : f->shared > 0, fewer = p->cluster < f->cluster;
         if (less || (equal && (fewer || (p->cluster == f->cluster && search_is_less(p->ns, f->ns)))))
             found = i;
+    }
+    return found;
+}
+
+/* Of tiles that are passed over once and whose estimates can hardly be told apart, the one whose CTAs have
+ * the fewest warps, but four: registers of warps that have ended stay with their CTA until its last one ends.
+ */
+int search_smallest_ctas(const Search *z, int best)
+{
+    int found = best;
+    if (best < 0 || !once(&z->point[best])) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        if (!once(p) || p->ns > z->point[best].ns * HARDLY_WORSE || p->shared > z->point[best].shared)
+            continue;
+        if (p->threads < LEAST_THREADS || p->threads > f->threads) continue;
+        if (p->threads < f->threads || search_is_less(p->ns, f->ns)) found = i;
     }
     return found;
 }

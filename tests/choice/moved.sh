@@ -30,4 +30,13 @@ check "$left" -gt $((5 * even)) "28 programs that a pack leaves over"
 check "$(field wasted "TN=128" spherical_harmonics N=2097152)" = 0 "whole records"
 hash=$(field estimate "TN=256" sha256_block N=4194304) work=$(field alu "TN=256" sha256_block N=4194304)
 check $((hash / 1000)) -gt $((work * (4194304 / 256) / 132 / 250 / 1000)) "all of the arithmetic"
+# Taps of a stencil share what they load: a tile of 2 x 4 x 32 brings 4 x 6 rows of 6 sectors, one of 256 in a row 9 of 34. A tensor that
+# is changed is read and written. Records that a warp stores side by side lie in few lines.
+grid="Z=128 Y=256 X=256"
+cube=$(field fetched "TZ=2, TY=4, TX=32" stencil27 $grid) line=$(field fetched "TZ=1, TY=1, TX=256" stencil27 $grid)
+check "$cube" -lt $((4 * 6 * 6 * 32 + 1)) "taps of a tile"
+check "$line" -gt $((2 * cube)) "taps of a row"
+check "$(field estimate "TZ=1, TY=1, TX=256" stencil27 $grid)" -gt "$(field estimate "TZ=2, TY=4, TX=32" stencil27 $grid)" "a row's taps"
+check "$(field memory "TN=1024" adamw T=f16 N=33554432)" -gt $((33554432 * 20)) "states that are changed"
+check "$(field alu "TN=8" quat_covariance N=16777216)" -lt 131072 "records of 24 bytes"
 exit $failures

@@ -1,7 +1,8 @@
 #!/bin/bash
 # terms.sh COSTS: a search looks at the configurations that each term of `require` allows: terms that name a constant by
 # way of another one's default, that hold only behind an earlier one, and a name of no domain; and conditions that consist of others,
-# each of which is asked by itself: `&&` and `||` within each other, and a choice between two by a third.
+# each of which is asked by itself: `&&` and `||` within each other, and a choice between two by a third. Grids that need a scalar have
+# the one that is given, or its default; extents that are expressions are computed.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -32,3 +33,14 @@ for case in "0 16" "128 12" "256 9"; do
     expect "$want" "(TN > 100 ? TM <= 32 : R*TN >= $least) \&\& (TN == 256 || 16 / (256 - TN) >= 0 || TN == 512)"
 done
 expect 4 "TN == 64 \&\& warps <= 2 || TN == 32 \&\& (warps == 4 || warps == 8)"
+cat >"$work/s.tile" <<'KERNEL'
+kernel first(in f32 X[M, N], out f32 Y[(N + 1) / 2], i32 rows = 64, const int TN = auto)
+    grid (cdiv(N, TN), rows)
+{
+    let (j, i) = program_id();
+    atomic_add(Y[j*TN / 2 +: TN / 2], load(X[i, j*TN +: TN / 2]));
+}
+KERNEL
+programs() { "$costs" "$work/s.tile" first cuda:sm_90a M=64 N=8192 "$@" | sed -nE 's/.*"TN=32".*"programs": ([0-9]+).*/\1/p'; }
+few=$(programs) all=$(programs rows=512)
+[ "${few:-0}" -gt 0 ] && [ "$all" = $((8 * few)) ] || { echo "FAIL: programs by a scalar: $few and $all"; exit 1; }

@@ -207,7 +207,7 @@ static void advise(const Explained *x, const Row *r, Text *t)
             "pieces of %s bytes: %s; make the tile wider along axis %d of %s, or let its rows begin at "
             "multiples of %d bytes\n",
             number_of(arena, c->bytes / (c->runs > 0 ? c->runs : 1)), moved, unit, p->name,
-            access_sector(x->o->target));
+            x->o->target->request_bytes);
 }
 
 static void print_tensors(const Explained *x, const Rows *rows, Text *t)
@@ -217,7 +217,7 @@ static void print_tensors(const Explained *x, const Rows *rows, Text *t)
     text_printf(t,
         "tensors, for one tile and all of its warps (sectors of %d bytes):\n"
         "  %*s  %-22s %-18s %5s %7s %8s %9s %8s %8s %6s  %s\n",
-        access_sector(x->o->target), wide, "line", "access", "by", "width", "piece", "requests", "bytes",
+        x->o->target->request_bytes, wide, "line", "access", "by", "width", "piece", "requests", "bytes",
         "sectors", "fewest", "lanes", "verdict");
     for (size_t k = 0; k < rows->len; k++) {
         const Row *r = &rows->data[k];

@@ -26,6 +26,32 @@ static int64_t extent_of_dim(const ProblemView *v, const FrontDim *d)
     return *end || n < 1 ? 1 : n;
 }
 
+/* The number that a word gives for this scalar, or its default, or 1. */
+static double scalar_of(const ProblemView *v, const FrontParam *q)
+{
+    const size_t n = strlen(q->name);
+    for (int i = 0; i < v->problem->n_words; i++) {
+        const char *word = v->problem->words[i];
+        if (!strncmp(word, q->name, n) && word[n] == '=') return strtod(word + n + 1, NULL);
+    }
+    if (q->default_value.kind == FRONT_INT) return (double)q->default_value.i;
+    return q->default_value.kind == FRONT_FLOAT ? q->default_value.f : 1;
+}
+
+static void set_scalars(ProblemView *v, Session *s)
+{
+    Scalar *scalars = arena_array(&s->arena, Scalar, (size_t)v->kernel->n_params + 1);
+    int at = 0;
+    for (int i = 0; i < v->kernel->n_params; i++) {
+        const FrontParam *q = &v->kernel->params[i];
+        if (q->kind >= FRONT_CONST) continue;
+        double x = q->kind == FRONT_SCALAR ? scalar_of(v, q) : 0;
+        bool real = q->kind == FRONT_SCALAR && q->type_known && !dtype_is_int(q->dtype);
+        scalars[at++] = real ? scalar_float(x) : scalar_int((int64_t)x);
+    }
+    v->scalars = scalars;
+}
+
 static bool is_transposed(const ProblemView *v, const FrontParam *q)
 {
     for (int i = 0; i < v->problem->n_words; i++) {
@@ -144,6 +170,7 @@ bool problem_view_bound(const Problem *p, Session *s, const FrontBinding *given,
     v->fixed = arena_array(&s->arena, FrontBinding, (size_t)n + MOST_CONFIG);
     for (int i = 0; i < n; i++)
         if (!is_free_extent(v->kernel, given[i].name)) v->fixed[v->n_fixed++] = given[i];
+    set_scalars(v, s);
     set_strides(v, s);
     set_facts(v, s);
     return true;
@@ -190,37 +217,8 @@ const char *problem_config_text(Session *s, const FrontBinding *b, int n)
 
 /* --- counting and choosing --------------------------------------------------------------------------- */
 
-void problem_count(const ProblemView *v, Session *s, const FrontBinding *config, int n, ProblemCount *out)
-{
-    *out = (ProblemCount){ 0 };
-    CompileOptions o = options_of(v);
-    Compiled compiled;
-    GpuCode code;
-    Func *f;
-    int64_t grid[3] = { 1, 1, 1 };
-    double begin = clock_ms();
-    if (n > MOST_CONFIG) return;
-    if (n) memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
-    out->ok = compile_lowered(s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts,
-        &o, NULL, &compiled, &f, &code);
-    out->lower_ms = clock_ms() - begin;
-    if (!out->ok) return;
-    out->fits =
-        code.shared_bytes <= v->problem->device.shared_bytes && code.planned_registers <= code.lane_registers;
-    begin = clock_ms();
-    int64_t *dims = arena_array(&s->arena, int64_t, (size_t)f->n_dims + 1);
-    for (int d = 0; d < f->n_dims; d++)
-        dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent : extent_of(v, f->dims[d].name);
-    EvalEnv env = { .dims = dims, .strides = v->strides };
-    out->ok = eval_run(compiled.grid, &env, grid, 3);
-    for (int a = eval_results(compiled.grid); a < 3; a++) grid[a] = 1;
-    memcpy(env.grid, grid, sizeof grid);
-    if (out->ok && v->problem->device.model)
-        cost_count(s, f, &code, &env, grid[0] * grid[1] * grid[2], &v->problem->device, &out->cost);
-    out->count_ms = clock_ms() - begin;
-}
-
-/* A compiled dimension is known by the parameter and axis that it is read from. */
+/* The extents, scalars and programs of a launch of what was compiled. A compiled dimension is known by the
+ * parameter and axis that it is read from, a derived one by its expression. */
 static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
     const ProblemView *v = user;
@@ -234,12 +232,37 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
                 dims[d] = extent_of(v, v->kernel->params[i].dims[c->dims[d].axis].name);
         }
     }
-    *env = (EvalEnv){ .dims = dims, .strides = v->strides };
-    if (!eval_run(c->grid, env, grid, 3)) return false;
+    *env = (EvalEnv){ .dims = dims, .scalars = v->scalars, .strides = v->strides };
+    if (compiled_derive(c, env, dims) == -2 || !eval_run(c->grid, env, grid, 3)) return false;
     for (int i = eval_results(c->grid); i < 3; i++) grid[i] = 1;
     memcpy(env->grid, grid, sizeof grid);
     *programs = grid[0] * grid[1] * grid[2];
     return true;
+}
+
+void problem_count(const ProblemView *v, Session *s, const FrontBinding *config, int n, ProblemCount *out)
+{
+    *out = (ProblemCount){ 0 };
+    CompileOptions o = options_of(v);
+    Compiled compiled;
+    GpuCode code;
+    Func *f;
+    double begin = clock_ms();
+    if (n > MOST_CONFIG) return;
+    if (n) memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
+    out->ok = compile_lowered(s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts,
+        &o, NULL, &compiled, &f, &code);
+    out->lower_ms = clock_ms() - begin;
+    if (!out->ok) return;
+    out->fits =
+        code.shared_bytes <= v->problem->device.shared_bytes && code.planned_registers <= code.lane_registers;
+    begin = clock_ms();
+    int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1), programs;
+    EvalEnv env;
+    out->ok = shape((void *)v, &compiled, dims, &env, &programs);
+    if (out->ok && v->problem->device.model)
+        cost_count(s, f, &code, &env, programs, &v->problem->device, &out->cost);
+    out->count_ms = clock_ms() - begin;
 }
 
 static Ast *parse(void *user, Session *s)

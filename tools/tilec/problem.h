@@ -4,9 +4,10 @@
 #include "frontend/frontend.h"
 #include "runtime/choice/search.h"
 
-/* Extents and consts are words NAME=VALUE; tensors count as contiguous and 16-byte aligned. A word t:TENSOR
- * exchanges the last two axes of a tensor in memory. A word p:N puts the rows of tensors of more than one
- * axis N elements further apart than they are long, p:TENSOR:N those of one. */
+/* Extents, consts and scalars are words NAME=VALUE, scalars without one have their default or are 1; tensors
+ * count as contiguous and 16-byte aligned. A word t:TENSOR exchanges the last two axes of a tensor in memory.
+ * A word p:N puts the rows of tensors of more than one axis N elements further apart than they are long,
+ * p:TENSOR:N those of one. */
 typedef struct Problem {
     Ast *(*parse)(void *user, Session *); /* the tree, checked, in that session; NULL after diagnostics */
     void *user;
@@ -33,6 +34,7 @@ typedef struct ProblemView {
     FrontBinding *fixed;
     int n_fixed;
     LaunchFacts facts;
+    const Scalar *scalars; /* by parameter */
     const int64_t (*strides)[TILE_MAX_RANK];
 } ProblemView;
 

@@ -66,7 +66,7 @@ void sim_count_moved(
     PassReport report = { 0 };
     Diag *last = s->last_diag;
     int errors = s->n_errors, params = f->n_params;
-    *out = (SimMoved){ .sector = access_sector(target) };
+    *out = (SimMoved){ .sector = target->request_bytes };
     options.report = &report;
     bool ok = gpu_compile(s, f, target, &options, &code, NULL);
     diag_forget(s, last, errors);

@@ -1,0 +1,69 @@
+/* cost_loops.c: of cost: how often loops run whose bounds are loaded. */
+#include "runtime/choice/cost_walk.h"
+#include <math.h>
+
+enum { MOST_DEPTH = 8 };
+
+/* The most iterations in which windows of a loop's block walk along an axis of their tensor. */
+typedef struct Walked {
+    const CostWalk *w;
+    const Block *body;
+    double most;
+} Walked;
+
+static void walks_along(void *user, Instr *i)
+{
+    Walked *x = user;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int at = i->op == OP_LOAD ? 0 : 1;
+    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
+    const Param *p = &x->w->f->params[ir_operand(i, at)->index];
+    for (int a = 0; a < e->n; a++)
+        if (e->v[a] > 1 && !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
+            x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
+}
+
+/* Of a loop's bounds: the tensor of one axis that both come from, and how many loads of it they take. */
+typedef struct Offsets {
+    int param, loads; /* param -1: none yet, -2: several */
+} Offsets;
+
+static void find_offsets(const Value *v, int depth, Offsets *o)
+{
+    MemParts m;
+    const Instr *d = v->def;
+    if (!d || depth > MOST_DEPTH || d->n_blocks) return;
+    if (d->op == OP_LOAD && ir_mem_parts(d, &m)) {
+        o->param = o->param == -1 || o->param == m.param ? m.param : -2;
+        o->loads++;
+        return;
+    }
+    for (int k = 0; k < d->n_operands; k++) find_offsets(ir_operand(d, k), depth + 1, o);
+}
+
+/* Into how many ranges two neighbouring offsets divide what a loop walks over, as those of ragged rows do; 1:
+ * not known. Where products wait for each other, the longest range decides, and not the mean. */
+static double ranges(const CostWalk *w, const Instr *loop)
+{
+    Offsets o = { .param = -1 };
+    if (w->roles || !loop || loop->op != OP_FOR || ir_holds(w->f->body, OP_MMA_SYNC)) return 1;
+    find_offsets(ir_operand(loop, 0), 0, &o);
+    find_offsets(ir_operand(loop, 1), 0, &o);
+    if (o.param < 0 || o.loads < 2 || w->f->params[o.param].type->rank != 1) return 1;
+    return fmax(1, (double)w->env->dims[w->f->params[o.param].dims[0]] - 1);
+}
+
+/* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
+ * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
+ * the way. Consumers walk as far as their producer. */
+int64_t cost_unknown_iterations(const CostWalk *w, Block *body)
+{
+    double parts = ranges(w, body->parent);
+    Walked x = { .w = w, .body = body };
+    if (w->roles && !w->producer) x.most = w->rounds;
+    else {
+        ir_walk(body, walks_along, &x);
+        if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
+    }
+    return x.most >= 1 ? (int64_t)ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
+}
