@@ -27,8 +27,7 @@
  * loads that pipelines take (latency > 1); products. */
 #include "passes/pass.h"
 
-/* ELEMENTS: of the tiles of one kind that a group has at once, as many registers as a few warps have room for.
- */
+/* ELEMENTS: of the tiles of one kind that a group has at once; a few warps have registers for as many. */
 enum { MAX_STEPS = 8, ELEMENTS = 8192 };
 
 typedef enum Part {
@@ -85,7 +84,7 @@ static void mark(GroupedSteps *g, const Block *body)
     }
 }
 
-/* Finds the part of each value of the body. A carried value counts as a counter until its next one is none. */
+/* Finds the part of each value of the body. A carried value is a counter until its next one is none. */
 static void find_parts(GroupedSteps *g, const Block *body)
 {
     bool changed = true;
@@ -294,7 +293,8 @@ static void flat_body(const GroupedSteps *g, const Nest *n, Block *to)
     for (int k = 0; k < count; k++) next[k] = value_map_get(&map, ir_operand(ir_terminator(body), k));
     Value *one = ir_index(&in, 1), *j = ir_bin(&in, OP_ADD, own[1], one);
     Value *more = ir_bin(&in, OP_LT, j, ir_operand(n->main, 1));
-    Value *outer[] = { more, own[0], ir_bin(&in, OP_ADD, own[0], one) }, *inner[] = { more, j, ir_index(&in, 0) };
+    Value *outer[] = { more, own[0], ir_bin(&in, OP_ADD, own[0], one) };
+    Value *inner[] = { more, j, ir_index(&in, 0) };
     next[count] = ir_emit(&in, OP_WHERE, outer, 3, NO_ATTRS, NULL);
     next[count + 1] = ir_emit(&in, OP_WHERE, inner, 3, NO_ATTRS, NULL);
     ir_build(&in, OP_YIELD, next, count + 2, NO_ATTRS, NULL, 0);
@@ -308,8 +308,8 @@ static Instr *flatten(GroupedSteps *g, const Nest *n)
     b.loc = n->main->loc;
     Value *zero = ir_index(&b, 0), *lo = ir_operand(outer, 0), *hi = ir_operand(outer, 1);
     Value *ops[IR_MAX_RESULTS + 3], *full = ir_operand(n->main, 1);
-    Value *trips = ir_bin(&b, OP_MUL, ir_bin(&b, OP_MAX, ir_bin(&b, OP_SUB, hi, lo), zero),
-        ir_bin(&b, OP_MAX, full, zero));
+    Value *trips = ir_bin(
+        &b, OP_MUL, ir_bin(&b, OP_MAX, ir_bin(&b, OP_SUB, hi, lo), zero), ir_bin(&b, OP_MAX, full, zero));
     Value *ragged = n->edge ? ir_bin(&b, OP_LT, full, ir_operand(n->edge, 1)) : NULL;
     if (ragged) trips = ir_emit(&b, OP_WHERE, (Value *[]){ ragged, zero, trips }, 3, NO_ATTRS, NULL);
     ops[0] = zero;
