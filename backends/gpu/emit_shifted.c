@@ -32,14 +32,14 @@ static bool find(Instr *i, Shifted *s)
     for (int k = 0; k < 2; k++) {
         const Instr *part = ir_operand(i, k)->def;
         if (!part || part->op != OP_SLICE || (int)ir_attr_int(part, ATTR_AXIS, 0) != axis ||
-            part->block != i->block || ir_use_count(ir_result(part)) != 1 || !is_one_value(ir_operand(i, 1 - k)))
+            part->block != i->block || ir_use_count(ir_result(part)) != 1 ||
+            !is_one_value(ir_operand(i, 1 - k)))
             continue;
         const Type *whole = ir_operand(part, 0)->type, *all = ir_result(i)->type;
         if (!whole->layout || !all->layout || whole->shape[axis] != all->shape[axis]) continue;
         int32_t first = k ? (int32_t)ir_operand(i, 0)->type->shape[axis] : 0;
         *s = (Shifted){ i, ir_operand(part, 0), ir_operand(i, 1 - k), axis,
-            .by = (int32_t)ir_attr_int(part, ATTR_START, 0) - first,
-            .lo = first,
+            .by = (int32_t)ir_attr_int(part, ATTR_START, 0) - first, .lo = first,
             .hi = first + (int32_t)ir_result(part)->type->shape[axis] };
         return true;
     }
@@ -52,13 +52,15 @@ bool emit_left_to_shift(Emit *e, const Instr *slice)
     Shifted s;
     if (!u || !find(u->user, &s) || s.x != ir_operand(slice, 0)) return false;
     for (const Instr *i = slice->next; i != s.concat; i = i->next)
-        if (i->op != OP_SLICE && i->op != OP_SPLAT && i->op != OP_MATERIALIZE && i->op != OP_CONST) return false;
+        if (i->op != OP_SLICE && i->op != OP_SPLAT && i->op != OP_MATERIALIZE && i->op != OP_CONST)
+            return false;
     return true;
 }
 
 /* --- by lanes ---------------------------------------------------------------------------------------- */
 
-/* An axis of `run` neighbouring registers in each of `lanes` lanes, whose numbers are `low` apart. */
+/* An axis of `run` neighbouring registers in each of `lanes` lanes, whose numbers are `low` apart, and again
+ * in further registers. */
 typedef struct Lanes {
     int32_t run, lanes;
     uint32_t low;
@@ -75,8 +77,8 @@ static bool in_lanes(const Layout *l, int axis, Lanes *out)
         if (part[k].low != out->low * (uint32_t)out->lanes) return false;
         out->lanes *= part[k].size;
     }
-    if (k != n || out->lanes == 1) return false;
-    return out->run * out->lanes == l->tile[axis] && l->cover[axis] == l->tile[axis];
+    for (; k < n && part[k].in == LAYOUT_REG;) k++;
+    return k == n && out->lanes > 1 && !(out->lanes & (out->lanes - 1)) && l->cover[axis] == l->tile[axis];
 }
 
 /* The register with the coordinates of register r, but `at` along the axis. */
@@ -92,19 +94,27 @@ static int register_at(const Layout *l, int axis, int r, int32_t at)
     return -1;
 }
 
-/* The element that register r of the result takes, of this lane or another one. */
+static int32_t floored(int32_t x, int32_t by) { return x >= 0 ? x / by : -((by - 1 - x) / by); }
+
+/* The element that register r of the result takes. It comes from the lane that is `lane` further, of the
+ * register at `at`, or where that passes the last lane, from the next such register. */
 static const char *taken(Emit *e, const Shifted *s, const Layout *l, const Lanes *n, int r)
 {
-    int32_t c[TILE_MAX_RANK];
+    int32_t c[TILE_MAX_RANK], round = n->run * n->lanes;
     DType d = s->x->type->dtype;
     layout_element(l, (uint32_t)r, 0, 0, 0, c);
-    int32_t from = c[s->axis] + s->by, lane = from >= 0 ? from / n->run : -((n->run - 1 - from) / n->run);
-    int at = register_at(l, s->axis, r, from - lane * n->run);
-    const char *own = element(e, s->x, l, index_number(e, at));
+    int32_t from = c[s->axis] + s->by, at = floored(from, round) * round + (from % n->run + n->run) % n->run;
+    int32_t lane = floored(from, n->run) - floored(from, round) * n->lanes;
+    int here = register_at(l, s->axis, r, at), next = lane ? register_at(l, s->axis, r, at + round) : here;
+    const char *own = element(e, s->x, l, index_number(e, here < 0 ? next : here));
     if (!lane) return own;
-    const char *y = tmp(e, "y"), *place = str(e, "lane %s %u", lane < 0 ? "-" : "+", n->low * (uint32_t)abs(lane));
-    line(e, "const %s %s = %s(%s, %s);", ctype(d), y, use(e, str(e, "shuffle_from_%s", dtype_name(d))), own,
-        place);
+    const char *y = tmp(e, "y"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(d)));
+    uint32_t mask = (uint32_t)(n->lanes - 1) * n->low, by = (uint32_t)lane * n->low;
+    if (here >= 0 && next >= 0)
+        own =
+            str(e, "((lane & %u) < %u ? %s : %s)", mask, by, element(e, s->x, l, index_number(e, next)), own);
+    line(e, "const %s %s = %s(%s, (lane & ~%u) | ((lane + %u) & %u));", ctype(d), y, shuffle, own, mask, by,
+        mask);
     return y;
 }
 
@@ -116,7 +126,8 @@ static const char *condition(Emit *e, const Shifted *s, const Layout *l, const L
     const char *first = index_text(e, thread_coord(e, l, s->axis));
     int32_t lo = s->lo - c[s->axis], hi = s->hi - c[s->axis];
     if (lo > last || hi <= 0) return NULL;
-    const char *low = lo > 0 ? str(e, "%s >= %d", first, lo) : "", *high = hi <= last ? str(e, "%s < %d", first, hi) : "";
+    const char *low = lo > 0 ? str(e, "%s >= %d", first, lo) : "",
+               *high = hi <= last ? str(e, "%s < %d", first, hi) : "";
     return *low && *high ? str(e, "%s && %s", low, high) : *low ? low : high;
 }
 
@@ -154,6 +165,16 @@ static const char *position_shifted(Emit *e, Index *const *c, const void *user)
     return row_major(e, moved, s->x->type);
 }
 
+/* The condition that the element at coordinates c of the result is one of x. */
+static const char *from_x(Emit *e, const Shifted *s, const Layout *l, Index *const *c)
+{
+    const char *p = index_text(e, c[s->axis]), *in = str(e, "%s >= %d && %s < %d", p, s->lo, p, s->hi);
+    for (int a = 0; a < l->rank; a++)
+        if (a != s->axis && l->cover[a] != l->tile[a])
+            in = str(e, "%s && %s < %d", in, index_text(e, c[a]), l->tile[a]);
+    return in;
+}
+
 static void through_shared(Emit *e, const Shifted *s)
 {
     Value *r = ir_result(s->concat);
@@ -178,8 +199,7 @@ static void through_shared(Emit *e, const Shifted *s)
         int here = n - w * in_word < in_word ? n - w * in_word : in_word;
         for (int k = 0; k < here; k++) {
             coords_at(e, l, loop ? index_linear(e, in_word, "i", k) : index_number(e, w * in_word + k), c);
-            const char *p = index_text(e, c[s->axis]);
-            x[k] = str(e, "(%s >= %d && %s < %d ? %s(%s + (%s) * %d) : %s)", p, s->lo, p, s->hi, load, base,
+            x[k] = str(e, "(%s ? %s(%s + (%s) * %d) : %s)", from_x(e, s, l, c), load, base,
                 position_shifted(e, c, s), size, fill);
         }
         line(e, "%s[%s] = %s;", e->storage[r->id], loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
@@ -196,7 +216,8 @@ bool emit_shifted(Emit *e, Instr *i)
         Instr *part = ir_operand(i, k)->def;
         if (part->op == OP_SLICE && e->storage[ir_result(part)->id]) return false;
     }
-    if (layout_equal(layout_of(e, s.x), layout_of(e, ir_result(i))) && in_lanes(layout_of(e, s.x), s.axis, &n))
+    if (layout_equal(layout_of(e, s.x), layout_of(e, ir_result(i))) &&
+        in_lanes(layout_of(e, s.x), s.axis, &n))
         by_lanes(e, &s, &n);
     else through_shared(e, &s);
     return true;
