@@ -132,18 +132,21 @@ static bool find_fn(Lower *l, Combined *q, const Node *name)
     return false;
 }
 
+enum { MAX_COMBINED = 16 }; /* values of one reduce or scan */
+_Static_assert(MAX_COMBINED <= IR_MAX_COMBINED, "values of the source are values of the IR");
+
 /* A tile, or a tuple of tiles and scalars, brought to one shape. */
 static bool take_operands(Lower *l, Combined *q, V x)
 {
     const char *what = q->call->node->name, *quoted = arena_printf(&l->s->arena, "`%s`", what);
     Loc loc = ARG(q->call, 0)->loc;
     int64_t shape[TILE_MAX_RANK];
-    V v[IR_MAX_COMBINED];
+    V v[MAX_COMBINED];
     q->tuple = x.kind == V_TUPLE;
     q->n = q->tuple ? x.n : 1;
     if (x.kind == V_ERROR) return false;
-    if (q->n > IR_MAX_COMBINED) {
-        lower_error(l, loc, "`%s` of %d values; %d at most", what, q->n, IR_MAX_COMBINED);
+    if (q->n > MAX_COMBINED) {
+        lower_error(l, loc, "`%s` of %d values; %d at most", what, q->n, MAX_COMBINED);
         return false;
     }
     for (int k = 0; k < q->n; k++) {

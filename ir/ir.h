@@ -260,7 +260,7 @@ const char *ir_check(Session *, const Instr *);
 enum {
     IR_MAX_RESULTS = 64,
     IR_MAX_NESTING = 128,
-    IR_MAX_COMBINED = 16 /* the values of one reduce or scan */
+    IR_MAX_COMBINED = 32 /* the values of one reduce or scan; of a program's, half as many at most */
 };
 
 /* An error of the compiler itself: records a diagnostic and leaves through session.oom (longjmp value 2). */

@@ -15,6 +15,7 @@
  *   fold ... dce again               selects and conditions that became constant
  *   edge-program                     as soon as masks are settled
  *   empty-loops                      as soon as masks are settled, so that none is added but where it is free
+ *   grouped-steps                    as soon as masks are settled, so that steps without them are known
  *   unroll                           after masks are settled, so that it sees the loops that stay
  *   approx, contract, speculate, latency  mark, and choose the last roundings; speculate knows the forms of
  *                                    contract
@@ -53,6 +54,7 @@ static const PassId pipeline[] = {
     PASS_DCE,
     PASS_EDGE_PROGRAM,
     PASS_EMPTY_LOOPS,
+    PASS_GROUPED_STEPS,
     PASS_UNROLL,
     PASS_APPROX,
     PASS_CONTRACT,

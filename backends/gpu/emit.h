@@ -331,6 +331,9 @@ void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);     /* shared_*, copy* */
 bool emit_half(Emit *, Instr *);       /* emit_half.c: a half or a pair of halves without shared memory */
 bool emit_pick(Emit *, Instr *);       /* emit_pick.c: of registers that each lane has; false: of others */
+/* emit_shifted.c: a tile moved along an axis, and whether the slice is left to that. */
+bool emit_shifted(Emit *, Instr *concat);
+bool emit_left_to_shift(Emit *, const Instr *slice);
 bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */

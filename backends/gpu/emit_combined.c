@@ -5,6 +5,11 @@
  * covers beyond the tile takes no part: such a partial begins at or behind the tile's extent, which its first
  * position says.
  *
+ * Of a reduction whose layout covers nothing beyond the tile, all partial results of one step combine as many
+ * positions. A value that is the same at all positions, and that the fn computes from such values alone, as
+ * the count of a mean does, is then the same in all of them: no thread asks another one for it, and where it
+ * begins as a constant the vendor's compiler computes with constants.
+ *
  * A reduction takes the parts of the axis from the smallest step on (layout_axis_parts). Registers that are
  * neighbours become one, lanes exchange with the lane of the other half, and what is left when warps share
  * the axis meets in shared memory, where each thread combines it in order. A scan has the layout of
@@ -17,6 +22,8 @@ typedef struct Combined {
     int n, axis;
     const Layout *l, *keep;
     const char *part[IR_MAX_COMBINED];
+    bool same[IR_MAX_COMBINED]; /* in all partial results of one step */
+    bool *differs;              /* by value id: whether a value of the fn is not; NULL: all are taken to */
 } Combined;
 
 /* The names of n values at one position. */
@@ -32,6 +39,14 @@ static Position entry(Emit *e, const Combined *q, const char *const *arrays, con
     Position p;
     for (int k = 0; k < q->n; k++) p.v[k] = str(e, "%s[%s]", arrays[k], at);
     return p;
+}
+
+/* A quotient that may be one of constants, of which the operator is one at compile time: CUDA's __fdiv_rn
+ * never is. Both round alike. */
+static bool folds(const Combined *q, const Instr *i)
+{
+    return i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && !ir_attr_int(i, ATTR_APPROX, 0) &&
+           q->differs && !q->differs[ir_result(i)->id];
 }
 
 /* Emits the function for positions a and b, where b comes after a. Gives the names of its results. */
@@ -52,7 +67,8 @@ static Position apply(Emit *e, const Combined *q, const Position *a, const Posit
         }
         for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
         const char *t = tmp(e, "r");
-        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, op_expr(e, i, args));
+        const char *x = folds(q, i) ? str(e, "%s / %s", args[0], args[1]) : op_expr(e, i, args);
+        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, x);
         e->storage[ir_result(i)->id] = t;
     }
     for (int k = 0; k < q->n; k++) result.v[k] = name_of(e, ir_operand(fn->last, k));
@@ -88,17 +104,20 @@ static Position shuffled(
 {
     Position y;
     for (int k = 0; k < q->n; k++) {
+        y.v[k] = own->v[k];
+        if (q->same[k]) continue;
         line(e, "const %s %s = %s(%s, %s);", ctype(type_of(q, k)), y.v[k] = tmp(e, "y"),
             use(e, str(e, "%s_%s", function, dtype_name(type_of(q, k)))), own->v[k], from);
     }
     return y;
 }
 
-/* Reserves shared memory for `cells` positions. */
+/* Reserves shared memory for `cells` positions of the values that are not the same in all of them. */
 static void shared_room(Emit *e, const Combined *q, int64_t cells, const char **names)
 {
     int64_t at = 0;
     for (int k = 0; k < q->n; k++) {
+        if (q->same[k]) continue;
         names[k] = shared_pointer(e, ctype(type_of(q, k)), at);
         at = (at + cells * ctype_bytes(type_of(q, k)) + 15) / 16 * 16;
     }
@@ -196,6 +215,8 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
     Position own = entry(e, q, q->part, "i"), y = shuffled(e, q, "shuffle_xor", &own, str(e, "%u", bit)), lo,
              hi;
     for (int k = 0; k < q->n; k++) {
+        lo.v[k] = hi.v[k] = own.v[k];
+        if (q->same[k]) continue;
         lo.v[k] = tmp(e, "lo");
         line(e, "const %s %s = %s ? %s : %s;", ctype(type_of(q, k)), lo.v[k], upper, y.v[k], own.v[k]);
         hi.v[k] = str(e, "%s ? %s : %s", upper, own.v[k], y.v[k]);
@@ -211,6 +232,15 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
     }
     assign(e, q, "", &own, &both);
     end_block(e);
+}
+
+/* Cell `at` of shared memory; of values that are the same in all partial results, the thread's own entry. */
+static Position met(Emit *e, const Combined *q, const char *const *room, const char *at, const char *own)
+{
+    Position p;
+    for (int k = 0; k < q->n; k++)
+        p.v[k] = q->same[k] ? str(e, "%s[%s]", q->part[k], own) : str(e, "%s[%s]", room[k], at);
+    return p;
 }
 
 /* Writes the partial results of all warps to shared memory by position. Each thread then combines all of
@@ -234,27 +264,51 @@ static void join_shared(Emit *e, Reduction *r)
     const char *place = tmp(e, "place"), *in_thread = index_text(e, thread_coord(e, q->l, q->axis));
     if (r->step != 1) in_thread = str(e, "%s / %d", in_thread, r->step);
     line(e, "const int %s = %s + %s;", place, in_thread, entry_text(e, at, all, "i"));
-    Position to = entry(e, q, room,
-                 str(e, "%s * %lld + %s", place, (long long)rows,
-                     row_number(
-                         e, q->keep, q->axis, index_entry(e, row_of, all, index_variable(e, "i")), &rows))),
-             from = entry(e, q, q->part, "i");
-    assign(e, q, r->padded ? str(e, "%s < %d", place, positions) : "", &to, &from);
+    const char *cell = str(e, "%s * %lld + %s", place, (long long)rows,
+        row_number(e, q->keep, q->axis, index_entry(e, row_of, all, index_variable(e, "i")), &rows));
+    const char *condition = r->padded ? str(e, "if (%s < %d) ", place, positions) : "";
+    for (int k = 0; k < q->n; k++)
+        if (!q->same[k]) line(e, "%s%s[%s] = %s[i];", condition, room[k], cell, q->part[k]);
     end_block(e);
     barrier(e);
     declare_parts(e, q, "red", r->rows, result);
     begin_unrolled(e, "i", r->rows);
-    to = entry(e, q, result, "i");
-    from = entry(e, q, room, row);
+    Position to = entry(e, q, result, "i"), from;
+    const char *own = str(e, "i * %d", r->each);
+    from = met(e, q, room, row, own);
     assign(e, q, "", &to, &from);
     line(e, "for (int p = 1; p < %d; p++) {", positions);
     e->indent++;
-    from = entry(e, q, room, str(e, "p * %lld + %s", (long long)rows, row));
+    from = met(e, q, room, str(e, "p * %lld + %s", (long long)rows, row), own);
     append(e, q, "", &to, &from);
     end_block(e);
     end_block(e);
     memcpy(q->part, result, sizeof result);
     r->each = 1;
+}
+
+/* Finds the values that are the same in all partial results of one step. */
+static void find_same(Emit *e, Combined *q)
+{
+    const Block *fn = q->i->blocks[0];
+    bool *differs = arena_array(&e->s->arena, bool, e->n_values), found = true;
+    q->differs = differs;
+    for (int k = 0; k < q->n; k++) {
+        const Instr *def = ir_operand(q->i, k)->def;
+        q->same[k] = def && def->op == OP_SPLAT;
+    }
+    while (found) {
+        found = false;
+        for (int k = 0; k < 2 * q->n; k++) differs[fn->args[k]->id] = !q->same[k % q->n];
+        for (const Instr *i = fn->first; i != fn->last; i = i->next)
+            for (int k = 0; k < i->n_operands; k++)
+                differs[ir_result(i)->id] |= differs[ir_operand(i, k)->id];
+        for (int k = 0; k < q->n; k++) {
+            bool lost = q->same[k] && differs[ir_operand(fn->last, k)->id];
+            if (lost) q->same[k] = false;
+            found |= lost;
+        }
+    }
 }
 
 static void emit_reduction(Emit *e, Reduction *r)
@@ -265,6 +319,7 @@ static void emit_reduction(Emit *e, Reduction *r)
     if (parts < 0) ir_fail(e->s, q->i->loc, "reduce over a layout in which positions have no order");
     r->rows = (int)layout_regs(q->keep);
     r->padded = q->l->cover[q->axis] != q->l->tile[q->axis];
+    if (!r->padded) find_same(e, q);
     r->step = 1;
     take_registers(e, r);
     for (int p = 0; p < parts; p++) {

@@ -81,6 +81,15 @@ static void copy_words(Emit *e, const char *out, int w, const Picked *first, int
     end_block(e);
 }
 
+/* Whether operand k of a concatenation, behind which another one comes, ends in one register for some threads
+ * and in another for others: then a register of the result would be of either. */
+static bool ends_within_threads(Emit *e, const Instr *i, int k)
+{
+    const Layout *l = layout_of(e, ir_operand(i, k));
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    return i->op == OP_CONCAT && k < i->n_operands - 1 && l->cover[axis] != l->tile[axis];
+}
+
 bool emit_pick(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
@@ -89,7 +98,7 @@ bool emit_pick(Emit *e, Instr *i)
     for (int k = 0; k < i->n_operands; k++) {
         const Value *x = ir_operand(i, k);
         if (!e->storage[x->id] || !layout_of(e, x)->separable || !to->separable ||
-            !same_threads(layout_of(e, x), to))
+            !same_threads(layout_of(e, x), to) || ends_within_threads(e, i, k))
             return false;
     }
     int n = (int)layout_regs(to);

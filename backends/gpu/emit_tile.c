@@ -382,6 +382,7 @@ void emit_by_position(Emit *e, Instr *i)
         return;
     }
     if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;
+    if (emit_left_to_shift(e, i) || emit_shifted(e, i)) return;
     int64_t elems = type_elements(r->type);
     for (int k = 0; k < i->n_operands; k++)
         if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);

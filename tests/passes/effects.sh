@@ -92,6 +92,9 @@ edge-program instrs       > ../../bench/ported/kernels/lion --contiguous --targe
 empty-loops  instrs       > attention_cross   -DD=64
 empty-loops  instrs       > attention_window  -DD=64
 empty-loops  instrs       > attention_sink    -DD=64
+grouped-steps loops       > ../../bench/ported/kernels/batch_norm_statistics -DTL=1024 --target=cuda:sm_90a
+grouped-steps loops       > ../../tests/run/kernels/combine_steps -DT=16 --target=cuda:sm_90a
+grouped-steps loops       > ../../tests/run/kernels/moments_by_groups --target=cuda:sm_90a
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
