@@ -291,8 +291,7 @@ typedef struct RunRange {
     LLVMValueRef first, extent, whole, some;
 } RunRange;
 
-static RunRange range_of_run(
-    Gen *g, int lanes, LLVMValueRef first, LLVMValueRef extent, LLVMValueRef ok)
+static RunRange range_of_run(Gen *g, int lanes, LLVMValueRef first, LLVMValueRef extent, LLVMValueRef ok)
 {
     LLVMValueRef none = gen_int(g, 0);
     if (ok) extent = LLVMBuildSelect(g->b, ok, extent, none, "");
