@@ -295,7 +295,7 @@ static RunRange range_of_run(Gen *g, int lanes, LLVMValueRef first, LLVMValueRef
 {
     LLVMValueRef none = gen_int(g, 0);
     if (ok) extent = LLVMBuildSelect(g->b, ok, extent, none, "");
-    first = larger(g, smaller(g, first, extent), gen_int(g, -lanes)); /* `behind` wraps not */
+    first = larger(g, smaller(g, first, extent), gen_int(g, -lanes)); /* `behind` does not wrap */
     LLVMValueRef behind = LLVMBuildAdd(g->b, first, gen_int(g, lanes), "");
     return (RunRange){ first, extent,
         both(g, icmp(g, LLVMIntSGE, first, none), icmp(g, LLVMIntSLE, behind, extent)),

@@ -33,7 +33,7 @@ void memory_bypass(Gen *, LLVMValueRef store);
  * under the mask (NULL: none; only where memory_has_masks). */
 LLVMValueRef memory_run(Gen *, DType, int lanes, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
     LLVMValueRef ok, LLVMValueRef mask, LLVMValueRef pad);
-/* The same of a store: elements that are out of range, or under no mask, stay as they are. */
+/* The same of a store: elements that are out of range, or that the mask leaves out, stay as they are. */
 void memory_store_run(Gen *, DType, LLVMValueRef v, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
     LLVMValueRef ok, LLVMValueRef mask);
 /* Whether the processor reads and writes some elements of a vector as fast as all of them. */
