@@ -187,7 +187,8 @@ static void move_accumulators(MmaProduct *x, const TileBlock *b, LLVMValueRef ba
 static const char *load_of_a(const MmaProduct *x)
 {
     enum { PANELS = 2, GROUP_BYTES = AMX_ROW_BYTES / AMX_ROWS };
-    int64_t deep = x->s->b->depth, bytes = x->m * deep * GROUP_BYTES + PANELS * deep * AMX_ROW_BYTES;
+    int64_t deep = x->n_parts * x->s->b->depth;
+    int64_t bytes = x->m * deep * GROUP_BYTES + PANELS * deep * AMX_ROW_BYTES;
     return bytes > x->g->target->first_cache ? "tileloaddt164" : "tileloadd64";
 }
 
