@@ -181,6 +181,17 @@ static void move_accumulators(MmaProduct *x, const TileBlock *b, LLVMValueRef ba
         }
 }
 
+/* The load of a tile of A. Blocks of rows follow one another, and the panels of B are read again for each: an
+ * A that does not fit the first cache beside them is loaded by the instruction that says that it is not used
+ * again soon, which leaves the panels there. */
+static const char *load_of_a(const MmaProduct *x)
+{
+    enum { PANELS = 2, GROUP_BYTES = AMX_ROW_BYTES / AMX_ROWS };
+    int64_t deep = x->n_parts * x->s->b->depth;
+    int64_t bytes = x->m * deep * GROUP_BYTES + PANELS * deep * AMX_ROW_BYTES;
+    return bytes > x->g->target->first_cache ? "tileloaddt164" : "tileloadd64";
+}
+
 /* Four accumulators leave registers for two tiles of A and two of B; of a single row or column of tiles, the
  * operand of which there are four takes three registers in turn. */
 static void along_k(MmaProduct *x, const TileBlock *b, int part)
@@ -201,7 +212,7 @@ static void along_k(MmaProduct *x, const TileBlock *b, int part)
         gen_iadd(g, gen_imul(g, b->panel, panel), gen_imul(g, k, AMX_ROWS * AMX_ROW_BYTES)));
     for (int r = 0; r < b->rows; r++) {
         int of_a = A0 + r % n_a;
-        tile_memory(g, "tileloadd64", of_a, gen_ptr(g, a[r], gen_imul(g, k, AMX_ROW_BYTES)), a_row);
+        tile_memory(g, load_of_a(x), of_a, gen_ptr(g, a[r], gen_imul(g, k, AMX_ROW_BYTES)), a_row);
         for (int c = 0; c < b->columns; c++) {
             int of_b = A0 + n_a + c % n_b;
             if (loaded[c % n_b] != c)

@@ -63,6 +63,8 @@ void memory_scatter(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     Indexed x;
+    ir_mem_parts(i, &x.m);
+    if (memory_scatter_run(e, &x.m, coord, va)) return;
     indexed(e, i, coord, va, &x);
     LLVMValueRef v = nest_eval(e, x.m.values[0], coord, va);
     If f;

@@ -286,6 +286,22 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return phi;
 }
 
+/* A chunk of a row, of which the processor has no masks: whether all of it is in range, and some of it. */
+typedef struct RunRange {
+    LLVMValueRef first, extent, whole, some;
+} RunRange;
+
+static RunRange range_of_run(Gen *g, int lanes, LLVMValueRef first, LLVMValueRef extent, LLVMValueRef ok)
+{
+    LLVMValueRef none = gen_int(g, 0);
+    if (ok) extent = LLVMBuildSelect(g->b, ok, extent, none, "");
+    first = larger(g, smaller(g, first, extent), gen_int(g, -lanes)); /* `behind` does not wrap */
+    LLVMValueRef behind = LLVMBuildAdd(g->b, first, gen_int(g, lanes), "");
+    return (RunRange){ first, extent,
+        both(g, icmp(g, LLVMIntSGE, first, none), icmp(g, LLVMIntSLE, behind, extent)),
+        both(g, icmp(g, LLVMIntSGT, behind, none), icmp(g, LLVMIntSLT, first, extent)) };
+}
+
 LLVMValueRef memory_run(Gen *g, DType d, int lanes, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
     LLVMValueRef ok, LLVMValueRef mask, LLVMValueRef pad)
 {
@@ -297,11 +313,53 @@ LLVMValueRef memory_run(Gen *g, DType d, int lanes, LLVMValueRef row, LLVMValueR
         return to_register(g, d, masked_load(g, d, at, in, to_memory(g, d, pad)));
     }
     LLVMTypeRef type;
-    LLVMValueRef f = walker(g, WALK_LOAD, d, lanes, &type);
-    if (ok) extent = LLVMBuildSelect(g->b, ok, extent, none, "");
-    first = larger(g, smaller(g, first, extent), gen_int(g, -lanes)); /* the walker adds to it */
-    LLVMValueRef args[] = { row, bytes, first, none, extent, to_memory(g, d, pad) };
-    return to_register(g, d, LLVMBuildCall2(g->b, type, f, args, 6, ""));
+    LLVMValueRef f = walker(g, WALK_LOAD, d, lanes, &type), v[3];
+    LLVMBasicBlockRef from[3];
+    RunRange r = range_of_run(g, lanes, first, extent, ok);
+    If whole, some;
+    gen_if(g, &whole, r.whole);
+    v[0] = gen_load(g, d, lanes, at);
+    from[0] = gen_here(g);
+    gen_else(g, &whole);
+    gen_if(g, &some, r.some);
+    LLVMValueRef args[] = { row, bytes, r.first, none, r.extent, to_memory(g, d, pad) };
+    v[1] = to_register(g, d, LLVMBuildCall2(g->b, type, f, args, 6, ""));
+    from[1] = gen_here(g);
+    gen_else(g, &some);
+    v[2] = gen_splat(g, pad, lanes);
+    from[2] = gen_here(g);
+    gen_endif(g, &some);
+    LLVMValueRef cut = LLVMBuildPhi(g->b, LLVMTypeOf(v[0]), "");
+    LLVMAddIncoming(cut, &v[1], &from[1], 2);
+    LLVMBasicBlockRef cut_end = gen_here(g);
+    gen_endif(g, &whole);
+    LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(v[0]), "");
+    LLVMAddIncoming(phi, (LLVMValueRef[]){ v[0], cut }, (LLVMBasicBlockRef[]){ from[0], cut_end }, 2);
+    return phi;
+}
+
+void memory_store_run(Gen *g, DType d, LLVMValueRef v, LLVMValueRef row, LLVMValueRef first,
+    LLVMValueRef extent, LLVMValueRef ok, LLVMValueRef mask)
+{
+    int lanes = gen_lanes(v);
+    LLVMValueRef bytes = gen_int(g, dtype_bytes(d)), none = gen_int(g, 0),
+                 at = gen_ptr(g, row, LLVMBuildMul(g->b, first, bytes, ""));
+    if (memory_has_masks(g, lanes)) {
+        masked_store(g, d, v, at, both(g, lanes_in_range(g, first, lanes, none, extent, ok), mask));
+        return;
+    }
+    LLVMTypeRef type;
+    LLVMValueRef f = walker(g, WALK_STORE, d, lanes, &type);
+    RunRange r = range_of_run(g, lanes, first, extent, ok);
+    If whole, some;
+    gen_if(g, &whole, r.whole);
+    gen_store(g, d, v, at);
+    gen_else(g, &whole);
+    gen_if(g, &some, r.some);
+    LLVMValueRef args[] = { row, bytes, r.first, none, r.extent, to_memory(g, d, v) };
+    LLVMBuildCall2(g->b, type, f, args, 6, "");
+    gen_endif(g, &some);
+    gen_endif(g, &whole);
 }
 
 void memory_bypass(Gen *g, LLVMValueRef store)

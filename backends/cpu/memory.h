@@ -33,11 +33,15 @@ void memory_bypass(Gen *, LLVMValueRef store);
  * under the mask (NULL: none; only where memory_has_masks). */
 LLVMValueRef memory_run(Gen *, DType, int lanes, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
     LLVMValueRef ok, LLVMValueRef mask, LLVMValueRef pad);
+/* The same of a store: elements that are out of range, or that the mask leaves out, stay as they are. */
+void memory_store_run(Gen *, DType, LLVMValueRef v, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
+    LLVMValueRef ok, LLVMValueRef mask);
 /* Whether the processor reads and writes some elements of a vector as fast as all of them. */
 bool memory_has_masks(const Gen *, int lanes);
 
-/* runs.c: a chunk of a gather, if it is a run; NULL: it is not. */
+/* runs.c: a chunk of a gather, if it is a run; NULL: it is not. And of a scatter; false: it is not. */
 LLVMValueRef memory_gather_run(Eval *, const MemParts *, LLVMValueRef pad, LLVMValueRef *coord, int va);
+bool memory_scatter_run(Eval *, const MemParts *, LLVMValueRef *coord, int va);
 
 /* line_ends.c: a row that begins within a line is computed aside. */
 void line_ends_aside(Gen *, WindowRow *);

@@ -9,7 +9,7 @@ static inline int mma_vector_lanes(const CpuTarget *t, MmaKind k)
 enum { AMX_ROWS = 16, AMX_ROW_BYTES = 64 };
 static inline bool mma_is_amx(MmaKind k) { return k == MMA_AMX_BF16 || k == MMA_AMX_F16 || k == MMA_AMX_I8; }
 
-enum { MAX_VECTORS = 8, /* of a panel */ MAX_JOINED = 4 /* products by AMX that are computed at once */ };
+enum { MAX_VECTORS = 8, /* of a panel */ MAX_JOINED = 9 /* products by AMX that are computed at once */ };
 
 /* unit.c: the vectors of multiply-adds that the unit starts in a cycle. */
 double mma_starts(const CpuTarget *, MmaKind);

@@ -1,4 +1,5 @@
-/* repeat.c: loops of products by AMX get several products in an iteration. Tile IR before the plan is made:
+/* repeat.c: loops of products by AMX get nine products in an iteration, or three where fewer are left. Tile
+ * IR before the plan is made; of three:
  *
  *     for k = lo to hi with (acc)              for k = lo to mid step 3 with (acc)
  *         a = reshape(load X[..k..])               a0 = .. k ..; a1 = .. k + 1 ..; a2 = .. k + 2 ..
@@ -11,8 +12,9 @@
  * is if it stores something, holds other loops, or has products that are deep already or of few rows. */
 #include "backends/cpu/mma.h"
 
-/* A filter of 3 x 3 taps leaves no remainder. */
-enum { TIMES = 3, DEEP = 256 /* bytes along K of products that hardly gain */ };
+/* All taps of a filter of 3 x 3, and those of a row. */
+static const int times_of[] = { 9, 3 };
+enum { DEEP = 256 /* bytes along K of products that hardly gain */ };
 
 static bool can_be_repeated(const Instr *i)
 {
@@ -43,12 +45,13 @@ static const Instr *product_of(const CpuTarget *t, const Instr *loop)
     return mma;
 }
 
-static void repeat(Session *s, Instr *loop)
+/* `loop` is left with what remains. */
+static void repeat(Session *s, Instr *loop, int n_times)
 {
     ValueMap map;
     Builder b = ir_before(loop);
     DType t = loop->blocks[0]->args[0]->type->dtype;
-    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *times = ir_const_int(&b, t, TIMES);
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *times = ir_const_int(&b, t, n_times);
     /* mid = lo + max(hi - lo, 0) / times * times */
     Value *n = ir_bin(&b, OP_SUB, ir_bin(&b, OP_MAX, hi, lo), lo);
     Value *mid = ir_bin(&b, OP_ADD, lo, ir_bin(&b, OP_MUL, ir_bin(&b, OP_DIV, n, times), times));
@@ -59,7 +62,7 @@ static void repeat(Session *s, Instr *loop)
     Block *body = wide->blocks[0];
     Instr *yield = body->last;
     Value *sums = ir_operand(yield, 0);
-    for (int k = 1; k < TIMES; k++) {
+    for (int k = 1; k < n_times; k++) {
         const Block *from = loop->blocks[0];
         Builder in = ir_before(yield);
         value_map_init(&map, &s->arena);
@@ -75,5 +78,6 @@ static void repeat(Session *s, Instr *loop)
 
 void cpu_repeat(Session *s, const CpuTarget *t, Instr *loop)
 {
-    if (product_of(t, loop)) repeat(s, loop);
+    if (!product_of(t, loop)) return;
+    for (size_t k = 0; k < sizeof times_of / sizeof *times_of; k++) repeat(s, loop, times_of[k]);
 }

@@ -1,6 +1,6 @@
-/* runs.c: gathers of runs. Where one index goes up by one from lane to lane, along an axis whose elements lie
- * side by side, and the others are the same in all lanes, a chunk of a gather is a chunk of a row in memory,
- * and no element is loaded by itself. */
+/* runs.c: gathers and scatters of runs. Where one index goes up by one from lane to lane, along an axis whose
+ * elements lie side by side, and the others are the same in all lanes, a chunk of a gather or scatter is a
+ * chunk of a row in memory, and no element is moved by itself. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 
@@ -122,25 +122,53 @@ static LLVMValueRef one_lane(Eval *e, Value *v, const LLVMValueRef *coord, int v
     return x;
 }
 
-LLVMValueRef memory_gather_run(Eval *e, const MemParts *m, LLVMValueRef pad, LLVMValueRef *coord, int va)
+/* A chunk of a row: position `first` of the `extent` that begin at `row`, if `ok` (i1; NULL: it holds) and
+ * under `mask` (of lanes; NULL: none). */
+typedef struct Run {
+    LLVMValueRef row, first, extent, ok, mask;
+} Run;
+
+/* False: the lanes are no run. */
+static bool run_of(Eval *e, const MemParts *m, LLVMValueRef *coord, int va, Run *r)
 {
     Gen *g = e->g;
     DType d = g->func->params[m->param].type->dtype;
     int along = va < 0 || e->lanes == 1 || track_wanted(g, m->param) ? -1 : axis_of_run(g, m, va);
-    if (along < 0 || (m->mask && !memory_has_masks(g, e->lanes))) return NULL;
-    LLVMValueRef row = gen_slot(g, SLOT_DATA, m->param, 0, DT_U64), ok = NULL, first = NULL;
+    if (along < 0) return false;
+    bool all_or_none = m->mask && lanes_of(g, m->mask, va, 0) == LANES_SAME;
+    *r = (Run){ gen_slot(g, SLOT_DATA, m->param, 0, DT_U64), .extent = memory_extent(g, m->param, along) };
+    if (all_or_none) r->ok = one_lane(e, m->mask, coord, va);
     for (int a = 0; a < m->rank; a++) {
         Value *v = m->idx[a];
         if (a == along) {
-            first = LLVMBuildExtractElement(g->b, nest_eval(e, v, coord, va), gen_int(g, 0), "");
-            first = convert(g, DT_I64, v->type->dtype, first);
+            r->first = LLVMBuildExtractElement(g->b, nest_eval(e, v, coord, va), gen_int(g, 0), "");
+            r->first = convert(g, DT_I64, v->type->dtype, r->first);
             continue;
         }
         LLVMValueRef idx = convert(g, DT_I64, v->type->dtype, one_lane(e, v, coord, va));
         LLVMValueRef stride = memory_stride(g, m->param, a, dtype_bytes(d));
-        row = gen_ptr(g, row, LLVMBuildMul(g->b, idx, stride, ""));
-        ok = both(g, ok, icmp(g, LLVMIntULT, idx, memory_extent(g, m->param, a)));
+        r->row = gen_ptr(g, r->row, LLVMBuildMul(g->b, idx, stride, ""));
+        r->ok = both(g, r->ok, icmp(g, LLVMIntULT, idx, memory_extent(g, m->param, a)));
     }
-    LLVMValueRef mask = m->mask ? nest_eval(e, m->mask, coord, va) : NULL;
-    return memory_run(g, d, e->lanes, row, first, memory_extent(g, m->param, along), ok, mask, pad);
+    if (m->mask && !all_or_none) r->mask = nest_eval(e, m->mask, coord, va);
+    return true;
+}
+
+LLVMValueRef memory_gather_run(Eval *e, const MemParts *m, LLVMValueRef pad, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    Run r;
+    if (!run_of(e, m, coord, va, &r) || (r.mask && !memory_has_masks(g, e->lanes))) return NULL;
+    DType d = g->func->params[m->param].type->dtype;
+    return memory_run(g, d, e->lanes, r.row, r.first, r.extent, r.ok, r.mask, pad);
+}
+
+bool memory_scatter_run(Eval *e, const MemParts *m, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    Run r;
+    if (!run_of(e, m, coord, va, &r) || (r.mask && !memory_has_masks(g, e->lanes))) return false;
+    LLVMValueRef v = nest_eval(e, m->values[0], coord, va);
+    memory_store_run(g, g->func->params[m->param].type->dtype, v, r.row, r.first, r.extent, r.ok, r.mask);
+    return true;
 }

@@ -65,7 +65,7 @@ static void attention(Bench *b, tile_dtype type, int64_t n, int64_t d, bool caus
 
 void bench_attention(Bench *b)
 {
-    bool peer = bench_wants_some(b, "attention") && peer_torch_open(b->python, b->threads);
+    bool peer = bench_wants_some(b, "attention") && peer_torch_open(b);
     static const int64_t lengths[] = { 512, 2048, 4096 };
     for (int t = 0; t < 2; t++)
         for (int64_t d = 64; d <= 128; d *= 2)
@@ -140,7 +140,7 @@ static void conv(Bench *b, Conv s, bool peer)
 
 void bench_convolutions(Bench *b)
 {
-    bool peer = bench_wants_some(b, "conv2d") && peer_torch_open(b->python, b->threads);
+    bool peer = bench_wants_some(b, "conv2d") && peer_torch_open(b);
     for (int t = 0; t < 2; t++)
         for (int last = 0; last < 2; last++) {
             conv(b, (Conv){ t ? TILE_BF16 : TILE_F32, last, 1, 64, 56 }, peer);

@@ -3,6 +3,7 @@
  *     tile_bench_cpu                     the whole table, on one thread and on all, in half an hour
  *     tile_bench_cpu --threads=2 --only=gemm --seconds=1 --python=VENV/bin/python
  *     tile_bench_cpu --only="gemm f32" --consts="TM=96 TN=96"    another configuration than is chosen
+ *     tile_bench_cpu --kernels=KERNELS --folder=HERE             on a machine without this source
  *
  * Ours and the peer run in turn; a figure is the best of its runs, a ratio the median over rounds of the best
  * of one side by the best of the other, so that what else the machine does hits both. One thread is timed by
@@ -120,8 +121,8 @@ bool bench_load(Bench *b, const char *file, const char *name, const char *consts
     tile_binding bindings[16];
     size_t n = 0;
     memset(l, 0, sizeof *l);
-    snprintf(
-        path, sizeof path, "%s%s%s.tile", file[0] == '/' ? "" : b->kernels, file[0] == '/' ? "" : "/", file);
+    snprintf(path, sizeof path, "%s%s%s.tile", strchr(file, '/') ? "" : b->kernels,
+        strchr(file, '/') ? "" : "/", file);
     snprintf(copy, sizeof copy, "%s %s", consts, b->consts ? b->consts : "");
     for (char *w; (w = strtok_r(rest, " ", &rest)) && n < 16; n++) {
         char *equals = strchr(w, '=');
@@ -309,7 +310,7 @@ static bool heading(const Bench *b)
 int main(int argc, char **argv)
 {
     int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    Bench b = { .kernels = TILE_KERNELS, .seconds = 1.5, .python = "python3" };
+    Bench b = { .kernels = TILE_KERNELS, .folder = BENCH_FOLDER, .seconds = 1.5, .python = "python3" };
     setenv("OMP_WAIT_POLICY", "passive", 0); /* Spinning threads of one side would slow down the other. */
     for (int i = 1; i < argc; i++) {
         const char *v;
@@ -318,11 +319,12 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--seconds"))) b.seconds = atof(v);
         else if ((v = value_of(argv[i], "--consts"))) b.consts = v;
         else if ((v = value_of(argv[i], "--kernels"))) b.kernels = v;
+        else if ((v = value_of(argv[i], "--folder"))) b.folder = v;
         else if ((v = value_of(argv[i], "--python"))) b.python = v;
         else
             return fprintf(stderr,
                        "usage: tile_bench_cpu [--threads=N] [--only=TEXT] [--seconds=S] [--consts=CONSTS] "
-                       "[--kernels=FOLDER] [--python=PYTHON]\n"),
+                       "[--kernels=FOLDER] [--folder=FOLDER] [--python=PYTHON]\n"),
                    2;
     }
     int only = b.threads;

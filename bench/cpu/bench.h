@@ -7,6 +7,7 @@
 typedef struct Bench {
     tile_context *context;
     const char *kernels; /* folder of the .tile files */
+    const char *folder;  /* of torch_peer.py and sort_rows.tile */
     int threads;
     double seconds;     /* least time spent on one figure */
     const char *only;   /* run rows whose name holds this text; NULL: all */
@@ -46,7 +47,7 @@ typedef struct BenchLaunch {
     int n;
 } BenchLaunch;
 
-/* Loads kernel `name` of <folder>/<file>.tile (of <file>.tile if that begins with /) with consts "TM=64 TN=64
+/* Loads kernel `name` of <folder>/<file>.tile (of <file>.tile if that has a /) with consts "TM=64 TN=64
  * ...". Reports to stderr and counts a failure: false. */
 bool bench_load(Bench *, const char *file, const char *name, const char *consts, BenchLaunch *);
 void bench_tensor(BenchLaunch *, void *data, int rank, const int64_t *shape);
@@ -84,8 +85,9 @@ void peer_sgemm(
 const char *peer_sgemm_name(void);
 void peer_copy(void *dst, const void *src, size_t bytes, int threads); /* memcpy, shared among threads */
 void peer_read(const void *src, size_t bytes, int threads); /* reads every byte, shared among threads */
-/* PyTorch in a process of its own (torch_peer.py beside this file). Open: false if there is none. */
-bool peer_torch_open(const char *python, int threads);
+/* PyTorch in a process of its own, by torch_peer.py in the folder. False, and a line to stderr: it does not
+ * start. */
+bool peer_torch_open(const Bench *);
 double peer_torch(void *row); /* seconds of one call of a row that torch_peer.py names; 0: it cannot */
 const char *peer_torch_name(void);
 void peer_torch_close(void);

@@ -51,11 +51,12 @@ static struct {
     char name[64];
 } torch = { .name = "PyTorch" };
 
-bool peer_torch_open(const char *python, int threads)
+bool peer_torch_open(const Bench *b)
 {
     int in[2], out[2];
-    char count[16];
-    snprintf(count, sizeof count, "%d", threads);
+    char count[16], script[512];
+    snprintf(count, sizeof count, "%d", b->threads);
+    snprintf(script, sizeof script, "%s/torch_peer.py", b->folder);
     if (pipe(in)) return false;
     if (pipe(out)) return close(in[0]), close(in[1]), false;
     signal(SIGPIPE, SIG_IGN);
@@ -65,7 +66,7 @@ bool peer_torch_open(const char *python, int threads)
         dup2(out[1], 1);
         close(in[0]), close(in[1]), close(out[0]), close(out[1]);
         if (!freopen("/dev/null", "w", stderr)) _exit(126);
-        execlp(python, python, BENCH_FOLDER "/torch_peer.py", count, (char *)NULL);
+        execlp(b->python, b->python, script, count, (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -76,6 +77,7 @@ bool peer_torch_open(const char *python, int threads)
         torch.name[strcspn(torch.name, "\n")] = 0;
         return true;
     }
+    fprintf(stderr, "no PyTorch beside ours: \"%s %s %s\" does not start it\n", b->python, script, count);
     peer_torch_close();
     return false;
 }

@@ -121,7 +121,7 @@ static void gemm_narrow(Bench *b, tile_dtype type)
 {
     char rows[32];
     snprintf(rows, sizeof rows, "gemm %s", tile_dtype_name(type));
-    bool peer = bench_wants_some(b, rows) && peer_torch_open(b->python, b->threads);
+    bool peer = bench_wants_some(b, rows) && peer_torch_open(b);
     gemm(b, (Gemm){ type, 512, 512, 512, .a = NULL }, peer);
     gemm(b, (Gemm){ type, 1024, 1024, 1024, .a = NULL }, peer);
     gemm(b, (Gemm){ type, 2048, 2048, 2048, .a = NULL }, peer);

@@ -44,13 +44,14 @@ static void row_of(Bench *b, BenchLaunch *l, const char *row, char *ask, int64_t
 
 static void sort_rows(Bench *b, int64_t m, int64_t n)
 {
-    char row[80], ask[80];
+    char row[80], ask[80], kernel[512];
+    snprintf(kernel, sizeof kernel, "%s/sort_rows", b->folder);
     snprintf(row, sizeof row, "sort f32 %lldx%lld", (long long)m, (long long)n);
     snprintf(ask, sizeof ask, "sort %lld %lld", (long long)m, (long long)n);
     if (!bench_wanted(b, row)) return;
     BenchLaunch l;
     float *x = bench_random(TILE_F32, m * n, 1), *y = bench_random(TILE_F32, m * n, 2);
-    if (bench_load(b, BENCH_FOLDER "/sort_rows", "sort_rows", "", &l)) {
+    if (bench_load(b, kernel, "sort_rows", "", &l)) {
         bench_matrix(&l, x, m, n, false);
         bench_matrix(&l, y, m, n, false);
         if (bench_try(b, &l)) {
@@ -87,7 +88,7 @@ static void topk_rows(Bench *b, int64_t m, int64_t n, int64_t k)
 void bench_sorting(Bench *b)
 {
     if (!bench_wants_some(b, "sort f32") && !bench_wants_some(b, "topk f32")) return;
-    (void)peer_torch_open(b->python, b->threads);
+    (void)peer_torch_open(b);
     sort_rows(b, 2048, 4096);
     topk_rows(b, 512, 32000, 8);
     peer_torch_close();

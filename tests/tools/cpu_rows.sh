@@ -1,6 +1,6 @@
 #!/bin/bash
 # cpu_rows.sh: what becomes of rows on a CPU. Those whose windows are cut off at an end test the chunks between
-# the ends once, and mask none; scans along a row are of whole vectors; so are gathers of rows.
+# the ends once, and mask none; scans along a row are of whole vectors; so are gathers and scatters of rows.
 . "$(dirname "$0")/lib.sh"
 
 cat >three.tile <<'T'
@@ -71,7 +71,31 @@ kernel masked(in i32 ROW[E], in T0 A[M, K], out T0 Y[E, K], const type T0 = f16)
     let col = (j*64 + arange(64))[None, :];
     store(Y[i*16 +: 16, j*64 +: 64], gather(A[row, col - 3], mask = col != index(row) + 5, pad = 2));
 }
+kernel scattered(in i32 ROW[E], in T0 A[E, K], inout T0 Y[M, K], const type T0 = f16, const bool CUT = false)
+    grid (cdiv(K, 64))
+{
+    let j = program_id();
+    let row = load(ROW[0 +: 32], pad = -1)[:, None];
+    let col = (j*64 + arange(64))[None, :];
+    let keeps = CUT ? col != index(row) + 5 : row != 7;
+    scatter(Y[row, col - 3], load(A[0 +: 32, j*64 +: 64]), mask = keeps);
+}
 T
+for type in f16 f32 u8 bool; do
+    for k in "x86-64-v4 true" "x86-64-v4 false" "x86-64-v3 false"; do
+        expect 0 "" "$tilec" runs.tile --kernel=scattered --cpu="${k% *}" -D T0=$type -D CUT="${k#* }" --emit=llvm -o runs.ll
+        grep -q 'extractelement <[0-9]* x i1>' runs.ll && fail "${k% *}: a run of $type is scattered by elements"
+    done
+    for n in 1 63 64 225; do # some rows twice: the last one stays
+        for cut in false true; do
+            in=(--kernel=scattered --set T0=$type --set CUT=$cut --in 'ROW=random:i32[29]:2:-3:20')
+            in+=(--in "A=random:$type[29, $n]:1:0:2" --in "Y=random:$type[17, $n]:3:0:2")
+            expect 0 "" "$tilec" run runs.tile "${in[@]}" --out Y=y.npy
+            expect 0 "" "$tilec" run runs.tile "${in[@]}" --out Y=y0.npy --target=interp
+            cmp y.npy y0.npy || fail "scattered, $n $type, $cut: results differ"
+        done
+    done
+done
 for type in f16 f32 u8; do
     for k in "runs x86-64-v4" "runs x86-64-v3" "masked x86-64-v4"; do
         expect 0 "" "$tilec" runs.tile --kernel="${k% *}" --cpu="${k#* }" -D T0=$type --emit=llvm -o runs.ll

@@ -80,6 +80,9 @@ void tile_amx_tileloadd64(int32_t t, const void *base, int64_t stride)
         memcpy(data[t][r], (const char *)base + r * stride, config.row_bytes[t]);
 }
 
+void tile_amx_tileloaddt164(int32_t t, const void *base, int64_t stride)
+{ tile_amx_tileloadd64(t, base, stride); }
+
 void tile_amx_tilestored64(int32_t t, void *base, int64_t stride)
 {
     require_tile(t);

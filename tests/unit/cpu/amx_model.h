@@ -13,6 +13,7 @@ AMX_EXPORT void tile_amx_sttilecfg(void *config);
 AMX_EXPORT void tile_amx_tilerelease(void);
 AMX_EXPORT void tile_amx_tilezero(int32_t tile);
 AMX_EXPORT void tile_amx_tileloadd64(int32_t tile, const void *base, int64_t stride);
+AMX_EXPORT void tile_amx_tileloaddt164(int32_t tile, const void *base, int64_t stride);
 AMX_EXPORT void tile_amx_tilestored64(int32_t tile, void *base, int64_t stride);
 AMX_EXPORT void tile_amx_tdpbf16ps(int32_t to, int32_t a, int32_t b);
 AMX_EXPORT void tile_amx_tdpfp16ps(int32_t to, int32_t a, int32_t b);

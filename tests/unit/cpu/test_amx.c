@@ -212,6 +212,29 @@ static void test_code(void)
     }
 }
 
+static bool streamed;
+
+static void streams_a(Kernel *k, const BackendOptions *unused)
+{
+    (void)unused;
+    BackendOptions o = { .opt_level = 2, .cpu = "graniterapids", .emit = EMIT_ASM };
+    CpuRun r;
+    if (!cpu_run_compile(&k->s, k->f, &o, &r)) return;
+    expect(!!strstr(r.artifact.data, "tileloaddt1") == streamed,
+        streamed ? "a large A displaces the panels of B" : "a small A is not kept in the first cache");
+}
+
+/* An A that does not fit the first cache leaves the panels of B there. */
+static void test_streams(void)
+{
+    static const int64_t small[3] = { 64, 64, 64 }, large[3] = { 256, 64, 256 };
+    const BackendOptions o = { .cpu = "x86-64-v2" };
+    for (int k = 0; k < 2; k++) {
+        streamed = k;
+        product(&o, types[0], k ? large : small, 0, streams_a);
+    }
+}
+
 static const char *schedule_for(Kernel *k, const char *cpu)
 {
     BackendOptions o = { .opt_level = 2, .cpu = cpu, .emit = EMIT_ASM };
@@ -274,6 +297,7 @@ int main(void)
     test_denormals();
     test_callers_configuration();
     test_code();
+    test_streams();
     test_choice();
     printf("%d checks, %d failures\n", checks, failures);
     return failures || !checks;

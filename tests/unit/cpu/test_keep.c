@@ -55,6 +55,13 @@ static void test_calls(Problem *p, CpuRun *r)
     free(want);
 }
 
+static int times_in(const char *text, const char *word)
+{
+    int n = 0;
+    for (; (text = strstr(text, word)); text++) n++;
+    return n;
+}
+
 /* The schedule of the kernel has each of the words, which end with NULL. */
 static void test_kernel(
     const char *examples, const Case *of, const BackendOptions *b, const char *const *words)
@@ -72,6 +79,9 @@ static void test_kernel(
         expect(false, "does not compile", 0);
         case_diags(p);
     } else {
+        /* Nine taps at once, and three of those that are left. */
+        if (times_in(r->artifact.schedule, "and the last"))
+            expect(times_in(r->artifact.schedule, "with the next") == 8 + 2, "products are not joined", 0);
         for (int w = 0; words[w]; w++) {
             if (strstr(r->artifact.schedule, words[w])) continue;
             printf("%s\n%s", words[w], r->artifact.schedule);
