@@ -132,7 +132,7 @@ static bool find_fn(Lower *l, Combined *q, const Node *name)
     return false;
 }
 
-enum { MAX_COMBINED = 16 }; /* values of one reduce or scan */
+#define MAX_COMBINED 16 /* values of one reduce or scan */
 _Static_assert(MAX_COMBINED <= IR_MAX_COMBINED, "values of the source are values of the IR");
 
 /* A tile, or a tuple of tiles and scalars, brought to one shape. */

@@ -419,9 +419,9 @@ static double memory_part(const Estimate *e, double bytes)
     const DeviceModel *m = e->m;
     if (!e->many_rows) return 1;
     double ctas = (double)c->programs * c->cluster, rest = m->row_cta + m->row_warp * c->threads / 32;
-    double start = c->cluster > 1 ? m->row_cluster_start : 0;
     if (c->cluster > 1) rest += m->row_cluster + m->row_cluster_cta * c->cluster;
-    return cost_memory_at_work(e->resident, bytes / ctas * e->units / m->memory, start, rest);
+    return cost_memory_at_work(
+        e->resident, bytes / ctas * e->units / m->memory, c->cluster > 1 ? m->row_cluster_start : 0, rest);
 }
 
 /* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not
