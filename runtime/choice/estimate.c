@@ -492,8 +492,7 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
         e.resident = fmin(e.resident, fmax(1, most));
     }
     double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
-    double memory = memory_time(&e, bytes) / part;
-    memory = fmax(memory, c->added * (double)c->programs / e.m->added);
+    double memory = fmax(memory_time(&e, bytes) / part, c->added * (double)c->programs / e.m->added);
     memory += last_round(&e, memory) + l2_hits_time(&e);
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
