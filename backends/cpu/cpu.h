@@ -101,7 +101,7 @@ typedef struct ValInfo {
     bool wanted;       /* must have a buffer */
     bool thin;         /* the result of a thin product */
     unsigned unseen;   /* bits of the axes of a product whose positions beyond its window nothing reads */
-    uint32_t walk[2];  /* plan_leaves: the last traversal that came here, by `same` */
+    uint32_t walk[4];  /* plan_leaves: the last traversal that came here, by `same`; share: also by `few` */
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
 

@@ -4,22 +4,24 @@
  * as it changes what the others cost. */
 #include "backends/cpu/plan.h"
 
+/* A step that computes a tile. same: element by element as it goes; few: only a few elements of many, which
+ * costs nothing, but a buffer has to be filled before it. */
 typedef struct EvalAt {
     Step *step;
-    bool same;
+    bool same, few;
 } EvalAt;
 typedef struct Evals {
     VEC(EvalAt) steps;
 } Evals;
 
-static void add_eval(Plan *p, Evals *e, Step *s, bool same)
+static void add_eval(Plan *p, Evals *e, EvalAt at)
 {
     for (size_t k = 0; k < e->steps.len; k++)
-        if (e->steps.data[k].step == s) {
-            e->steps.data[k].same &= same;
+        if (e->steps.data[k].step == at.step) {
+            e->steps.data[k].same &= at.same;
+            e->steps.data[k].few &= at.few;
             return;
         }
-    EvalAt at = { s, same };
     vec_push(p->arena, &e->steps, at);
 }
 
@@ -27,6 +29,7 @@ typedef struct Marker {
     Plan *p;
     Evals *evals;
     Step *step;
+    bool few;
 } Marker;
 
 /* A few elements of many: computing them twice costs nothing. */
@@ -40,15 +43,19 @@ static bool small_slice(const Instr *i)
 static void mark_virtual(Marker *m, Value *v, bool same)
 {
     ValInfo *info = plan_info(m->p, v);
-    if (!is_tile(v) || plan_has_buffer(m->p, v) || info->walk[same] == m->p->n_walks) return;
-    info->walk[same] = m->p->n_walks;
-    add_eval(m->p, &m->evals[v->id], m->step, same && m->step->kind == STEP_NEST);
+    uint32_t *walk = &info->walk[same + 2 * m->few];
+    if (!is_tile(v) || plan_has_buffer(m->p, v) || *walk == m->p->n_walks) return;
+    *walk = m->p->n_walks;
+    add_eval(m->p, &m->evals[v->id], (EvalAt){ m->step, same && m->step->kind == STEP_NEST, m->few });
     const Instr *i = v->def;
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER ||
                  ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) &&
                      plan_same_squeezed(ir_operand(i, 0)->type, v->type));
-    for (int k = 0; k < i->n_operands; k++)
-        if (i->op != OP_LOAD && !small_slice(i)) mark_virtual(m, ir_operand(i, k), same && keeps);
+    const bool few = m->few;
+    m->few |= small_slice(i);
+    for (int k = 0; k < i->n_operands && i->op != OP_LOAD; k++)
+        mark_virtual(m, ir_operand(i, k), same && keeps);
+    m->few = few;
 }
 
 static void mark_operands(Marker *m, const Instr *i)
@@ -169,11 +176,14 @@ static bool share(Plan *p, Evals *evals, Value *v)
     if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v)) return false;
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
-    int c = plan_cost_at(p, v);
+    int c = plan_cost_at(p, v), n = 0;
     bool in_loop = false;
-    for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
-    if (e->steps.len == 1 && !in_loop) return false;
-    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && (in_loop || !costly_widening(p, v))) return false;
+    for (size_t k = 0; k < e->steps.len; k++) {
+        n += !e->steps.data[k].few;
+        in_loop |= !e->steps.data[k].few && e->steps.data[k].step->in != home;
+    }
+    if (n == 0 || (n == 1 && !in_loop)) return false;
+    if (c <= (in_loop || n == 2 ? 8 : 2) && (in_loop || !costly_widening(p, v))) return false;
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {
