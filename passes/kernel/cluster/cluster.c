@@ -125,21 +125,6 @@ static bool stores_what_it_loaded(const Instr *load, const Instr *store, int64_t
            follows(s.values[0], load, &steps);
 }
 
-/* Whether two stores are of whole rows, of which each CTA has the same places: no element of either is stored
- * by another CTA, whichever rows they are. */
-static bool stores_same_places(const Instr *one, const Instr *other, int64_t row)
-{
-    MemParts a, b;
-    const Attr *e = ir_attr(one, ATTR_EXTENTS);
-    if (one->op != OP_STORE || !ir_mem_parts(one, &a) || !ir_mem_parts(other, &b) || a.mask || b.mask ||
-        !is_row(a.values[0]->type, row) || !is_row(b.values[0]->type, row) ||
-        !ir_same_ints(one, other, ATTR_EXTENTS) || !ir_same_ints(one, other, ATTR_STEPS))
-        return false;
-    for (int k = 0; k < a.rank; k++)
-        if (e->v[k] > 1 && a.idx[k] != b.idx[k]) return false;
-    return true;
-}
-
 /* Whether all CTAs meet at a reduction between the load and the store. */
 static bool meets_between(const ClusterRows *r, const Instr *load, const Instr *store)
 {
@@ -165,9 +150,7 @@ static void stores_too(void *user, Instr *i)
 {
     Others *o = user;
     MemParts m;
-    if (i == o->mem || i->op != OP_STORE || !ir_mem_parts(i, &m) || m.param != o->param ||
-        stores_same_places(o->mem, i, o->r->row))
-        return;
+    if (i == o->mem || i->op != OP_STORE || !ir_mem_parts(i, &m) || m.param != o->param) return;
     if (stores_what_it_loaded(o->mem, i, o->r->row)) o->r->replaces = true;
     else if (meets_between(o->r, o->mem, i)) o->r->reads_before = true;
     else o->found = true;
