@@ -250,6 +250,12 @@ LLVMValueRef eval_fresh(Eval *e, Value *v, LLVMValueRef *coord, int va)
     return memo_add(e, v, coord, va, eval_def(e, v, coord, va));
 }
 
+bool nest_reads_buffer(const Eval *e, Value *v)
+{
+    const ValInfo *info = plan_info(e->g->plan, v);
+    return info->buf && !(e->step && info->at == e->step);
+}
+
 LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -265,7 +271,7 @@ LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
     if (v->type->kind != TYPE_TILE) return gen_splat(g, gen_scalar(g, v), e->lanes);
     Memo *m = memo_find(e, v, coord, va);
     if (m) return m->result;
-    const Buf *b = plan_info(g->plan, v)->buf;
-    bool here = e->step && plan_info(g->plan, v)->at == e->step;
-    return memo_add(e, v, coord, va, b && !here ? buf_load(e, b, coord, va) : eval_def(e, v, coord, va));
+    LLVMValueRef x = nest_reads_buffer(e, v) ? buf_load(e, plan_info(g->plan, v)->buf, coord, va)
+                                             : eval_def(e, v, coord, va);
+    return memo_add(e, v, coord, va, x);
 }

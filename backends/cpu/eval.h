@@ -38,6 +38,8 @@ typedef struct Eval {
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */
 LLVMValueRef nest_eval(Eval *, Value *v, LLVMValueRef *coord, int va);
+/* Whether it is read from a buffer there, and not computed. */
+bool nest_reads_buffer(const Eval *, Value *v);
 /* From now on `v` is x there. */
 void eval_assume(Eval *, Value *v, LLVMValueRef *coord, int va, LLVMValueRef x);
 void nest_emit(Gen *, Step *);

@@ -100,13 +100,15 @@ static int axis_of_run(const Gen *g, const MemParts *m, int va)
     return along;
 }
 
-/* One lane of a value that is the same in all, computed before the chunks where it can be. */
+/* One lane of a value that is the same in all, computed before the chunks where it can be. What has a buffer
+ * is read from there: that of the tile which it repeats may hold something else by now. */
 static LLVMValueRef one_lane(Eval *e, Value *v, const LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     LLVMValueRef c[TILE_MAX_RANK];
     memcpy(c, coord, sizeof c);
-    while (is_tile(v) && v->def && v->def->op == OP_BROADCAST && is_tile(ir_operand(v->def, 0))) {
+    while (is_tile(v) && !nest_reads_buffer(e, v) && v->def && v->def->op == OP_BROADCAST &&
+           is_tile(ir_operand(v->def, 0))) {
         v = ir_operand(v->def, 0);
         for (int a = 0; a < v->type->rank; a++)
             if (v->type->shape[a] == 1) c[a] = gen_int(g, 0);
