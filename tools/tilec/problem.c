@@ -1,6 +1,7 @@
 /* problem.c: see problem.h. */
 #define _GNU_SOURCE
 #include "tools/tilec/problem.h"
+#include "ir/number.h"
 #include "ir/session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,10 @@ static int64_t extent_of_dim(const ProblemView *v, const FrontDim *d)
 static double scalar_of(const ProblemView *v, const FrontParam *q)
 {
     const size_t n = strlen(q->name);
+    char *end;
     for (int i = 0; i < v->problem->n_words; i++) {
         const char *word = v->problem->words[i];
-        if (!strncmp(word, q->name, n) && word[n] == '=') return strtod(word + n + 1, NULL);
+        if (!strncmp(word, q->name, n) && word[n] == '=') return number_read(word + n + 1, &end);
     }
     if (q->default_value.kind == FRONT_INT) return (double)q->default_value.i;
     return q->default_value.kind == FRONT_FLOAT ? q->default_value.f : 1;
