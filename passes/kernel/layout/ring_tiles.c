@@ -5,8 +5,8 @@
  *
  * becomes, where strips read first the first columns of both,
  *
- *   producer:   ring_put %ra, R[.., %j] {count = 1};  ring_put %ra, S[.., %j] {count = 1};  ring_put %ra,
- * R[..] consumers:  ring_read %ra {count = 1};  ring_read %ra {count = 1};  ..
+ *   producer:   ring_put %ra, R[.., %j] {count = 1};  ring_put %ra, S[.., %j] {count = 1};  ..
+ *   consumers:  ring_read %ra {count = 1};  ring_read %ra {count = 1};  ..
  *
  * Both roles go through the same parts in the same order, before and behind, so that nobody waits for what
  * the other one brings later. This asks that no other operation on a ring lies between the reads, and none
