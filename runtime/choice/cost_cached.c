@@ -3,7 +3,7 @@
  * L2, and the others find them in the multiprocessor's own cache. */
 #include "runtime/choice/cost_walk.h"
 
-enum { SECTOR = 32, MOST_ROWS_OF_LOAD = 128, SMALL_PART = 4, SMALL_TENSOR = 2 };
+enum { MOST_ROWS_OF_LOAD = 128, SMALL_PART = 4, SMALL_TENSOR = 2 };
 
 /* Sectors from .. to - 1 of a row of a tensor, which some load of a block has brought. */
 typedef struct CostRow {
@@ -58,14 +58,14 @@ static void sort_by_pitch(WindowAxis *axis, int n)
 
 /* Makes rows of those axes whose elements lie so near to each other that hardly a sector between them is left
  * out. */
-static void join_axes(Window *x, int64_t size)
+static void join_axes(Window *x, int64_t size, int sector)
 {
     WindowAxis *axis = x->axis;
     int n = 0;
     sort_by_pitch(axis, x->n_axes);
     x->span = size;
     for (int k = 0; k < x->n_axes; k++) {
-        if (n == 0 && axis[k].pitch <= x->span + SECTOR) {
+        if (n == 0 && axis[k].pitch <= x->span + sector) {
             x->span += (axis[k].n - 1) * axis[k].pitch;
             x->first += axis[k].at;
         } else axis[n++] = axis[k];
@@ -95,11 +95,11 @@ static bool find_window(const CostWalk *w, const Instr *load, const MemParts *m,
         if (a < e->n && e->v[a] > 0) x->axis[x->n_axes++] = (WindowAxis){ at * apart, n, step * apart };
         pitch *= extent;
     }
-    join_axes(x, size);
+    join_axes(x, size, w->target->sector_bytes);
     return true;
 }
 
-/* The bytes of sectors from .. to - 1 that no load of the block has brought of this row. */
+/* The number of sectors from .. to - 1 that no load of the block has brought of this row. */
 static double brought(struct CostRows *t, uint64_t key, int64_t from, int64_t to)
 {
     uint64_t k = key % MOST_ROWS;
@@ -107,15 +107,15 @@ static double brought(struct CostRows *t, uint64_t key, int64_t from, int64_t to
         CostRow *r = &t->row[k];
         if (!r->key) {
             *r = (CostRow){ key, from, to };
-            return (double)(to - from) * SECTOR;
+            return (double)(to - from);
         }
         if (r->key != key || from > r->to || to < r->from) continue;
         double before = (double)(r->to - r->from);
         if (from < r->from) r->from = from;
         if (to > r->to) r->to = to;
-        return ((double)(r->to - r->from) - before) * SECTOR;
+        return (double)(r->to - r->from) - before;
     }
-    return (double)(to - from) * SECTOR;
+    return (double)(to - from);
 }
 
 /* The bytes of row `number` of the window's that are new. */
@@ -127,7 +127,8 @@ static double row_of(CostWalk *w, const Window *x, uint64_t key, int64_t number)
         number /= x->axis[k].n;
     }
     key = mixed(key, (uint64_t)(place - x->first)) | 1;
-    return brought(*w->rows, key, place / SECTOR, (place + x->span - 1) / SECTOR + 1);
+    const int sector = w->target->sector_bytes;
+    return sector * brought(*w->rows, key, place / sector, (place + x->span - 1) / sector + 1);
 }
 
 /* Small tensors, and windows that all programs load, such as weights, stay in the multiprocessor's own cache
