@@ -24,3 +24,14 @@ bool matrix_has(const Target *, DType);
 int matrix_name_stem(const char *name);
 /* Whether the row is for f32 that is rounded to tf32, and for nothing else. */
 bool matrix_is_tf32(const MatrixInstr *);
+
+/* wgmma.c: the names of a type in functions of the prelude and in PTX, and the instruction whose layouts its
+ * fragments have. An operand of f32 is used as tf32. NULL: wgmma does not support the type. */
+typedef struct WgmmaType {
+    DType dtype;
+    const char *name, *ptx, *instr;
+} WgmmaType;
+const WgmmaType *wgmma_type(DType);
+const WgmmaType *wgmma_named(const char *name, size_t len);
+bool wgmma_columns(DType, int64_t n); /* whether N may be n for operands of this type */
+bool wgmma_has(DType a, DType b, int64_t columns);

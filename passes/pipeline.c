@@ -10,6 +10,7 @@
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
  *                                    loops
+ *   transpose-products               before load-order, which makes its permutations free
  *   licm                             before mask-peel, so that invariant values are not copied with the loop
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
@@ -39,6 +40,7 @@ static const PassId pipeline[] = {
     PASS_PACK,
     PASS_PARTS,
     PASS_LICM,
+    PASS_TRANSPOSE_PRODUCTS,
     PASS_LOAD_ORDER,
     PASS_MASK_TRIM,
     PASS_EXP2,

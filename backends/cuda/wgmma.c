@@ -4,6 +4,7 @@
  * descriptor (ss). _ta and _tb: contiguous in M, in N. _x8: eight steps along K in one statement, with one
  * low word of each descriptor (rs: four words of A) for each step. PTX ISA 9.7.15.5.2; the accumulator's
  * registers are those of the fragment. */
+#include "ir/matrix.h"
 #include "backends/gpu/prelude.h"
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static bool parse(const char *name, Wgmma *w)
     const char *p = end + 1;
     for (int t = 0; t < 2; t++) {
         const char *stop = strchr(p, '_');
-        if (stop && (w->of[t] = kernel_wgmma_named(p, (size_t)(stop - p)))) p = stop + 1;
+        if (stop && (w->of[t] = wgmma_named(p, (size_t)(stop - p)))) p = stop + 1;
     }
     if (!w->of[0]) return false;
     if (!w->of[1]) w->of[1] = w->of[0];
@@ -50,8 +51,7 @@ static bool parse(const char *name, Wgmma *w)
         w->steps = (int)strtol(p + 1, &end, 10);
         p = end;
     }
-    return !*p && w->steps >= 1 && w->steps <= 64 &&
-           kernel_wgmma_has(w->of[0]->dtype, w->of[1]->dtype, w->n) &&
+    return !*p && w->steps >= 1 && w->steps <= 64 && wgmma_has(w->of[0]->dtype, w->of[1]->dtype, w->n) &&
            w->k * dtype_bytes(w->of[0]->dtype) == 32;
 }
 

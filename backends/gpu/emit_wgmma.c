@@ -1,5 +1,6 @@
 /* emit_wgmma.c: products of warpgroups by wgmma. The operands lie in shared memory, described by descriptors;
  * A may lie in registers instead. */
+#include "ir/matrix.h"
 #include "backends/gpu/emit_wgmma.h"
 #include "backends/gpu/emit_roles.h"
 
@@ -83,7 +84,7 @@ const int32_t *wgmma_steps(Emit *e, const LayoutWgmma *view, int row, int from, 
 const char *wgmma_function(Emit *e, const Instr *i, const WgmmaOperands *o, int columns)
 {
     DType a = ir_operand(i, 0)->type->dtype, b = ir_operand(i, 1)->type->dtype;
-    return str(e, "wgmma_m64n%dk%d_%s_%s%s%s%s", columns, 32 / dtype_bytes(b), kernel_wgmma_type(a)->name,
+    return str(e, "wgmma_m64n%dk%d_%s_%s%s%s%s", columns, 32 / dtype_bytes(b), wgmma_type(a)->name,
         a == b ? "" : str(e, "%s_", dtype_name(b)), o->registers ? "rs" : "ss",
         !o->registers && o->a.mn_major ? "_ta" : "", o->b.mn_major ? "_tb" : "");
 }

@@ -329,17 +329,6 @@ bool kernel_dma_map(Arena *, const LayoutShared *, int size, int threads, DmaMap
 /* The row, and the byte in the row, of the element at this offset of a tile of rank 2. */
 void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32_t *bytes);
 
-/* wgmma.c: the names of a type in functions of the prelude and in PTX, and the instruction whose layouts its
- * fragments have. An operand of f32 is used as tf32. NULL: wgmma does not support the type. */
-typedef struct WgmmaType {
-    DType dtype;
-    const char *name, *ptx, *instr;
-} WgmmaType;
-const WgmmaType *kernel_wgmma_type(DType);
-const WgmmaType *kernel_wgmma_named(const char *name, size_t len);
-bool kernel_wgmma_columns(DType, int64_t n); /* whether N may be n for operands of this type */
-bool kernel_wgmma_has(DType a, DType b, int64_t columns);
-
 /* The way of a conversion from one layout to the other (swizzle.c), NULL: there is none. */
 const LayoutConvert *kernel_conversion(Arena *, KernelPlan *, const Instr *convert);
 

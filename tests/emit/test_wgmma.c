@@ -6,6 +6,7 @@
  *     test_wgmma [--no-compile] [FIRST_TYPE...]      only products whose left operand is of these types.
  *
  * --no-compile: their text is made and not compiled. Exit 77: no NVRTC. */
+#include "ir/matrix.h"
 #include "backends/gpu/prelude.h"
 #include "passes/kernel/kernel.h"
 #include "tests/emit/nvrtc.h"
@@ -40,14 +41,14 @@ typedef struct Unit {
 static void add_product(Unit *u, DType a, DType b, int n, int form)
 {
     const char *type = dtype_is_int(a) ? "i32" : "float", *in = "", *left = "a[0], in[40]", *right = "b[0]";
-    if (a != b) in = arena_printf(&u->s->arena, "%s_", kernel_wgmma_type(b)->name);
+    if (a != b) in = arena_printf(&u->s->arena, "%s_", wgmma_type(b)->name);
     if (forms[form].steps) {
         left = "a, in[40]";
         right = "b";
     }
     if (forms[form].registers) left = "a";
     const char *name = arena_printf(&u->s->arena, "wgmma_m64n%dk%d_%s_%s%s", n, 32 / dtype_bytes(a),
-        kernel_wgmma_type(a)->name, in, forms[form].suffix);
+        wgmma_type(a)->name, in, forms[form].suffix);
     u->names[u->n++] = name;
     text_printf(&u->code, "extern \"C\" __global__ void k%zu(%s *out, const u32 *in) {\n", u->n, type);
     text_printf(&u->code, "  %s d[%d];\n  u32 a[32], b[8];\n", type, n / 2);
@@ -75,7 +76,7 @@ static bool pair(const Nvrtc *nvrtc, DType a, DType b)
         text_init(&head, &s.arena);
         for (int n = 8; n <= 256; n += 8)
             for (int f = 0; f < FORMS; f++)
-                if (kernel_wgmma_has(a, b, n) && has_form(a, n, f)) add_product(&u, a, b, n, f);
+                if (wgmma_has(a, b, n) && has_form(a, n, f)) add_product(&u, a, b, n, f);
         size_t products = u.n;
         u.names[u.n++] = "wgmma_fence";
         u.names[u.n++] = "wgmma_commit";
@@ -97,10 +98,10 @@ static bool pair(const Nvrtc *nvrtc, DType a, DType b)
 int main(int argc, char **argv)
 {
     Nvrtc nvrtc;
-    bool ok = kernel_wgmma_has(DT_I8, DT_U8, 24) && kernel_wgmma_has(DT_F8E4M3, DT_F8E5M2, 40);
-    ok &= !kernel_wgmma_has(DT_I8, DT_I8, 40) && !kernel_wgmma_has(DT_U8, DT_I8, 56);
-    ok &= !kernel_wgmma_has(DT_F16, DT_BF16, 64) && !kernel_wgmma_has(DT_F64, DT_F64, 8);
-    ok &= !kernel_wgmma_has(DT_F16, DT_F16, 264);
+    bool ok = wgmma_has(DT_I8, DT_U8, 24) && wgmma_has(DT_F8E4M3, DT_F8E5M2, 40);
+    ok &= !wgmma_has(DT_I8, DT_I8, 40) && !wgmma_has(DT_U8, DT_I8, 56);
+    ok &= !wgmma_has(DT_F16, DT_BF16, 64) && !wgmma_has(DT_F64, DT_F64, 8);
+    ok &= !wgmma_has(DT_F16, DT_F16, 264);
     if (!ok) printf("FAIL: the table offers what PTX does not have, or lacks what it has\n");
     bool compile = argc < 2 || strcmp(argv[1], "--no-compile") != 0;
     int first = compile ? 1 : 2;
@@ -109,8 +110,7 @@ int main(int argc, char **argv)
         bool asked = argc == first;
         for (int k = first; k < argc; k++) asked |= !strcmp(argv[k], dtype_name(types[a]));
         for (int b = 0; asked && b < TYPES; b++)
-            if (kernel_wgmma_has(types[a], types[b], 8))
-                ok &= pair(compile ? &nvrtc : NULL, types[a], types[b]);
+            if (wgmma_has(types[a], types[b], 8)) ok &= pair(compile ? &nvrtc : NULL, types[a], types[b]);
     }
     return !ok;
 }

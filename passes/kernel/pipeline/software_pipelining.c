@@ -48,13 +48,22 @@ bool kernel_adds_to_carried(const Instr *product, const Value *sum)
            ir_operand(sum->uses->user, acc->index - 1) == sum;
 }
 
-/* The product of a sum that the loop carries, or of several that follow each other. Registers of A must not
- * change until the wait, but the next step would write them before. */
+/* Whether each step writes the operand: registers, or a stage of a buffer (staged-operands), which unlike a
+ * ring's is written again behind the barrier of the step before. */
+static bool is_written_by_step(const Value *a, const Block *body)
+{
+    while (a->def && (a->def->op == OP_SHARED_TRANSPOSE || a->def->op == OP_SHARED_SLICE))
+        a = ir_operand(a->def, 0);
+    bool in_place = a->type->kind != TYPE_SHARED || (a->def && a->def->op == OP_SHARED_STAGE);
+    return in_place && !ir_defined_outside(a, body);
+}
+
+/* The product of a sum that the loop carries, or of several that follow each other. A must not change until
+ * the wait, but the next step would write it before. */
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
-    const Value *a = ir_operand(product, 0);
-    if (a->type->kind != TYPE_SHARED && !ir_defined_outside(a, body)) return false;
+    if (is_written_by_step(ir_operand(product, 0), body)) return false;
     Instr *first = product, *last = product;
     while (ir_operand(first, 2)->def && ir_operand(first, 2)->def->op == OP_WGMMA)
         first = ir_operand(first, 2)->def;

@@ -1,4 +1,5 @@
 /* operands.c: of warp-specialization: decides what TMA can load and what wgmma can multiply. */
+#include "ir/matrix.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 
@@ -256,7 +257,7 @@ static void add_load(Roles *c, Instr *load)
 
 const char *roles_instr(DType d, bool tf32)
 {
-    const WgmmaType *t = kernel_wgmma_type(d);
+    const WgmmaType *t = wgmma_type(d);
     return t && (d != DT_F32 || tf32) ? t->instr : NULL;
 }
 
@@ -276,7 +277,7 @@ bool roles_product_fits(Roles *c, Instr *i)
             "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in "
             "multiples of 8 up to 256",
             (long long)m, (long long)n);
-    if (!kernel_wgmma_has(d, b->type->dtype, n))
+    if (!wgmma_has(d, b->type->dtype, n))
         return roles_refuse(c, i->loc, "a product of %lld columns: of %s wgmma has 8, 24 or a multiple of 16",
             (long long)n, dtype_name(d));
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k)))
@@ -316,7 +317,7 @@ bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
     if (m <= FEW_ROWS) m = 64;
     if (m == c->rows) return true;
     if (m == 64 && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 && n % consumers == 0 &&
-        (roles_staged(c, i) || load_behind(c, a)) && kernel_wgmma_has(d, d, each) &&
+        (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
         each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
         return true;
     return roles_refuse(c, i->loc,

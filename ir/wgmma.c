@@ -1,6 +1,7 @@
 /* wgmma.c: the products that wgmma has (PTX ISA 9.7.15.2): of which types, and with how many columns.
  * Passes that make one, and the prelude that writes one, ask here; ptxas refuses all others. */
-#include "passes/kernel/kernel.h"
+#include "ir/matrix.h"
+#include <string.h>
 
 static const WgmmaType types[] = {
     { DT_F16, "f16", "f16", "wgmma_k16" },
@@ -12,29 +13,29 @@ static const WgmmaType types[] = {
     { DT_U8, "u8", "u8", "wgmma_k32" },
 };
 
-const WgmmaType *kernel_wgmma_type(DType d)
+const WgmmaType *wgmma_type(DType d)
 {
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (types[k].dtype == d) return &types[k];
     return NULL;
 }
 
-const WgmmaType *kernel_wgmma_named(const char *name, size_t len)
+const WgmmaType *wgmma_named(const char *name, size_t len)
 {
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (strlen(types[k].name) == len && !strncmp(types[k].name, name, len)) return &types[k];
     return NULL;
 }
 
-bool kernel_wgmma_columns(DType d, int64_t n)
+bool wgmma_columns(DType d, int64_t n)
 {
     if (n < 8 || n > 256 || n % 8) return false;
     return !dtype_is_int(d) || n == 8 || n == 24 || n % 16 == 0;
 }
 
-bool kernel_wgmma_has(DType a, DType b, int64_t n)
+bool wgmma_has(DType a, DType b, int64_t n)
 {
-    if (!kernel_wgmma_type(a) || !kernel_wgmma_type(b) || !kernel_wgmma_columns(a, n)) return false;
+    if (!wgmma_type(a) || !wgmma_type(b) || !wgmma_columns(a, n)) return false;
     /* The operands may be bytes of two kinds, but not an integer and a float. */
     return a == b || (dtype_bytes(a) == 1 && dtype_bytes(b) == 1 && dtype_is_int(a) == dtype_is_int(b));
 }

@@ -1,0 +1,271 @@
+/* transpose-products: a product whose right operand is computed becomes the product of the transposes, in
+ * which that operand is the left one. On Hopper the matrix unit takes its left operand from registers, where
+ * it is computed, and its right one from shared memory only.
+ *
+ *   %w  = cast %q : f16[64, 128]  (of a load)           %wt = cast (permute %q) : f16[128, 64]
+ *   %s1 = mma %a, %w, %s : f32[256, 128]         ->     %s1 = mma %wt, (permute %a), %s : f32[128, 256]
+ *   store %C[..] (cast %s1)                             store %C[..] (permute (cast %s1))
+ *
+ * All that a sum goes through is transposed with it: the values that loops carry, other products that add to
+ * it, element-wise operations on it, and their other operands. Stores take the permuted result. load-order
+ * behind this pass turns the permutations of loads into orders of the loads.
+ *
+ * Requires: a target with wgmma. Keeps: everything, because each element is computed from the same values by
+ * the same operations. Does not handle: sums that reductions, ifs, while loops or other products use;
+ * operands that are gathered, reshaped or otherwise moved; tiles that are also used elsewhere, which both
+ * forms would load. */
+#include "ir/matrix.h"
+#include "passes/pass.h"
+
+enum { MAX_DEPTH = 32 };
+
+typedef enum Part {
+    OUTSIDE,
+    SUM,    /* of the group: gets the transposed type */
+    OPERAND /* computed for the group alone, transposed when it is asked for */
+} Part;
+
+/* A product, and all that has to be transposed with it. */
+typedef struct Group {
+    PassContext *c;
+    uint32_t ids;       /* of the values before the change */
+    uint8_t *part;      /* by value id */
+    ValueList sums;     /* the values of part SUM, which are visited in this order */
+    ValueList operands; /* of part OPERAND */
+    InstrList ends;     /* stores and permutations of sums */
+    bool fails;
+    int gains; /* products whose right operand is computed, and the left one is not */
+} Group;
+
+static bool is_matrix(const Value *v) { return v->type->kind == TYPE_TILE && v->type->rank == 2; }
+static bool is_row_or_column(const Value *v) { return v->type->shape[0] == 1 || v->type->shape[1] == 1; }
+
+static void take(Group *g, Value *v)
+{
+    if (g->part[v->id] == SUM) return;
+    g->fails |= !is_matrix(v) || g->part[v->id] == OPERAND;
+    if (g->fails) return;
+    g->part[v->id] = SUM;
+    vec_push(g->c->scratch, &g->sums, v);
+}
+
+/* Whether the transpose of the value can be computed where the value is. Marks what would be transposed. */
+static bool can_transpose(Group *g, Value *v, int depth)
+{
+    const Instr *i = v->def;
+    if (!is_matrix(v) || g->part[v->id] == SUM || depth > MAX_DEPTH) return false;
+    if (g->part[v->id] == OPERAND || is_row_or_column(v)) return true;
+    if (!i) return false;
+    if (i->op == OP_SPLAT || i->op == OP_BROADCAST) return true;
+    if (i->op != OP_LOAD && i->op != OP_PERMUTE && !op_is_elementwise(i->op)) return false;
+    for (int k = 0; k < i->n_operands && op_is_elementwise(i->op); k++)
+        if (!can_transpose(g, ir_operand(i, k), depth + 1)) return false;
+    g->part[v->id] = OPERAND;
+    vec_push(g->c->scratch, &g->operands, v);
+    return true;
+}
+
+/* An operand of something that is transposed: computed transposed, or itself a sum of the group. */
+static void take_operand(Group *g, Value *v)
+{
+    if (!can_transpose(g, v, 0)) take(g, v);
+}
+
+/* What a loop carries at `k`. */
+static void take_carried(Group *g, Instr *loop, int k)
+{
+    take_operand(g, ir_operand(loop, 3 + k));
+    take(g, loop->blocks[0]->args[1 + k]);
+    take(g, ir_operand(ir_terminator(loop->blocks[0]), k));
+    take(g, &loop->results[k]);
+}
+
+/* Whether the value comes as it is in memory, or transposed. */
+static bool is_loaded(const Value *v)
+{
+    while (v->def && v->def->op == OP_PERMUTE) v = ir_operand(v->def, 0);
+    return v->def && v->def->op == OP_LOAD;
+}
+
+/* Whether wgmma computes the transpose of the product. Operands of 16 bits may lie along either axis, others
+ * along K alone. */
+static bool has_instruction(const Value *a, const Value *b, const Type *result, bool tf32)
+{
+    DType d = a->type->dtype;
+    int rows = layout_mma_info(LAYOUT_WGMMA_K16)->m;
+    if (result->shape[1] % rows || !wgmma_has(b->type->dtype, d, result->shape[0])) return false;
+    if (d == DT_F32 && !tf32) return false;
+    return dtype_bytes(d) == 2 || (a->def && a->def->op == OP_LOAD && !ir_attr(a->def, ATTR_ORDER));
+}
+
+static void visit_product(Group *g, Instr *product)
+{
+    Value *a = ir_operand(product, 0), *b = ir_operand(product, 1);
+    bool left = !is_loaded(a), right = !is_loaded(b);
+    bool tf32 = ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32;
+    g->fails |= (left && !right) || !has_instruction(a, b, ir_result(product)->type, tf32) ||
+                !can_transpose(g, a, 0) || !can_transpose(g, b, 0);
+    g->gains += right && !left;
+    take_operand(g, ir_operand(product, 2));
+}
+
+static void visit_def(Group *g, Value *v)
+{
+    Instr *i = v->def, *loop = i ? i : v->block->parent;
+    if (i && i->op == OP_MMA) visit_product(g, i);
+    else if (loop && loop->op == OP_FOR && (i || v->index > 0))
+        take_carried(g, loop, i ? v->index : v->index - 1);
+    else if (i && op_is_elementwise(i->op))
+        for (int k = 0; k < i->n_operands; k++) take_operand(g, ir_operand(i, k));
+    else g->fails = true;
+}
+
+static void visit_use(Group *g, const Use *u)
+{
+    Instr *i = u->user;
+    int k = (int)(u - i->operands);
+    MemParts m;
+    if (i->op == OP_MMA && k == 2) take(g, ir_result(i));
+    else if (op_is_elementwise(i->op)) take(g, ir_result(i));
+    else if (i->op == OP_FOR && k >= 3) take_carried(g, i, k - 3);
+    else if (i->op == OP_YIELD && i->block->parent->op == OP_FOR) take_carried(g, i->block->parent, k);
+    else if ((i->op == OP_PERMUTE && ir_attr(i, ATTR_ORDER)->v[0] == 1) ||
+             (i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0] == u->value))
+        vec_push(g->c->scratch, &g->ends, i);
+    else g->fails = true;
+}
+
+/* An operand that products read as it is: they all are of the group, or it would be held both ways. */
+static void visit_operand(Group *g, const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op == OP_MMA && u != &u->user->operands[2]) take(g, ir_result(u->user));
+}
+
+/* Whether the use takes an operand for the group: what it computes is transposed too. */
+static bool is_of_group(const Group *g, const Use *u)
+{
+    const Instr *i = u->user;
+    if (i->op == OP_FOR) return g->part[i->results[u - i->operands - 3].id] == SUM;
+    return (op_is_elementwise(i->op) || i->op == OP_MMA) && g->part[ir_result(i)->id] != OUTSIDE;
+}
+
+/* Whether nothing but the group uses its operands. */
+static bool owns_operands(const Group *g)
+{
+    for (size_t n = 0; n < g->operands.len; n++)
+        for (const Use *u = g->operands.data[n]->uses; u; u = u->next)
+            if (!is_of_group(g, u)) return false;
+    return true;
+}
+
+static bool find_group(Group *g, Instr *product)
+{
+    size_t operands = 0;
+    take(g, ir_result(product));
+    for (size_t n = 0; n < g->sums.len && !g->fails; n++) {
+        Value *v = g->sums.data[n];
+        visit_def(g, v);
+        for (const Use *u = v->uses; u; u = u->next) visit_use(g, u);
+        while (operands < g->operands.len) visit_operand(g, g->operands.data[operands++]);
+    }
+    return !g->fails && g->gains && owns_operands(g);
+}
+
+/* --- change ------------------------------------------------------------------------------------------ */
+
+static const Type *transposed_type(const Group *g, const Type *t)
+{ return type_tile(g->c->session, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] }); }
+
+static Value *permuted(Builder *b, Value *v)
+{ return ir_op(b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, ((int64_t[]){ 1, 0 }), 2)), v); }
+
+static Value *transposed(Group *g, ValueMap *made, Value *v);
+
+/* The transpose of what is no sum of the group, computed behind the value. */
+static Value *transposed_operand(Group *g, ValueMap *made, Value *v)
+{
+    Instr *i = v->def;
+    Builder b = i ? ir_after(i) : ir_before(v->block->first);
+    const Type *type = transposed_type(g, v->type);
+    Value *ops[3];
+    if (i && i->op == OP_SPLAT) return ir_splat(&b, ir_operand(i, 0), 2, type->shape);
+    if (i && i->op == OP_BROADCAST)
+        return ir_op(&b, OP_BROADCAST, type, NO_ATTRS, transposed(g, made, ir_operand(i, 0)));
+    if (i && i->op == OP_PERMUTE && ir_attr(i, ATTR_ORDER)->v[0] == 1) return ir_operand(i, 0);
+    if (g->part[v->id] != OPERAND || !op_is_elementwise(i->op)) return permuted(&b, v);
+    for (int k = 0; k < i->n_operands; k++) ops[k] = transposed(g, made, ir_operand(i, k));
+    return ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, type);
+}
+
+static Value *transposed(Group *g, ValueMap *made, Value *v)
+{
+    if (v->id < g->ids && g->part[v->id] == SUM) return v;
+    Value *t = value_map_get(made, v);
+    if (t != v) return t;
+    t = transposed_operand(g, made, v);
+    if (!t->name) ir_set_name(t, v->name);
+    value_map_set(made, v, t);
+    return t;
+}
+
+static void transpose_sum(Group *g, ValueMap *made, Value *v)
+{
+    Instr *i = v->def;
+    if (!i) return;
+    if (i->op == OP_FOR) {
+        ir_set_operand(i, 3 + v->index, transposed(g, made, ir_operand(i, 3 + v->index)));
+        return;
+    }
+    Value *ops[3];
+    for (int k = 0; k < i->n_operands; k++)
+        ops[k] = transposed(g, made, ir_operand(i, i->op == OP_MMA && k < 2 ? 1 - k : k));
+    for (int k = 0; k < i->n_operands; k++) ir_set_operand(i, k, ops[k]);
+}
+
+/* What uses a transposed sum as it was. */
+static void end_sum(Instr *i)
+{
+    if (i->op == OP_PERMUTE) {
+        replace_value(ir_result(i), ir_operand(i, 0));
+        return;
+    }
+    Builder b = ir_before(i);
+    MemParts m;
+    ir_mem_parts(i, &m);
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k) == m.values[0]) ir_set_operand(i, k, permuted(&b, m.values[0]));
+}
+
+static void transpose_group(Group *g)
+{
+    ValueMap made;
+    value_map_init(&made, g->c->scratch);
+    for (size_t n = 0; n < g->sums.len; n++) transpose_sum(g, &made, g->sums.data[n]);
+    for (size_t n = 0; n < g->sums.len; n++)
+        g->sums.data[n]->type = transposed_type(g, g->sums.data[n]->type);
+    for (size_t n = 0; n < g->ends.len; n++) end_sum(g->ends.data[n]);
+}
+
+static bool transpose_products_func(PassContext *c, Func *f)
+{
+    const Target *t = c->options->target;
+    InstrList products = { 0 };
+    int64_t changed = 0;
+    if (!t || !target_has(t, TF_WGMMA) || f->hints.schedule) return false;
+    ir_collect(c->scratch, f->body, OP_MMA, &products);
+    for (size_t n = 0; n < products.len; n++) {
+        Group g = { .c = c, .ids = f->module->next_id };
+        g.part = arena_array(c->scratch, uint8_t, g.ids);
+        if (!find_group(&g, products.data[n])) continue;
+        transpose_group(&g);
+        /* What is not needed any more must not count as a use of a load. */
+        for (Block *b = products.data[n]->block; b; b = b->parent ? b->parent->block : NULL) ir_sweep(b);
+        changed += g.gains;
+    }
+    pass_count(c, "products transposed", changed);
+    return changed > 0;
+}
+
+bool pass_transpose_products(PassContext *c, Module *m)
+{ return pass_each_func(c, m, transpose_products_func); }
