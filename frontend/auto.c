@@ -26,8 +26,10 @@ static const AutoSpace sides = { 6, 128, { 16, 32, 64, 96, 128, 256 } }; /* of a
 /* Of a tile of sums that more than two constants size, as the images, rows and columns of a convolution do.
  */
 static const AutoSpace parts = { 9, 16, { 1, 2, 4, 8, 16, 32, 64, 128, 256 } };
-static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };      /* of a loop around products */
-static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } };    /* last axis and another one */
+static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };   /* of a loop around products */
+static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } }; /* last axis and another one */
+/* An axis that is not the last one, beside vectors along it, such as a scale for each row. */
+static const AutoSpace scaled_rows = { 8, 16, { 1, 2, 4, 8, 16, 32, 64, 128 } };
 static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } }; /* an axis that is not the last */
 static const AutoSpace lengths = { 9, 1024, { 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
 
@@ -48,7 +50,8 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     if (!a->tile && a->raster) return &bands;
     if (info->k.products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
     if (info->k.products) return &steps;
-    return a->last && a->other ? &squares : a->other ? &rows : &lengths;
+    if (!a->other) return &lengths;
+    return a->last ? &squares : a->vector ? &scaled_rows : &rows;
 }
 
 bool program_depends(const Node *params, const Node *n, const char *name, int depth)

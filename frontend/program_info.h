@@ -12,7 +12,8 @@ typedef struct TuneConfigs {
 typedef struct AutoConst {
     Node *param;
     bool grid, tile;      /* the grid clause names it; an extent of a tile depends on it */
-    bool last, other;     /* .. along the last axis of a tensor; along another axis */
+    bool last, other;     /* .. along the last axis of a tensor, beside another axis; along another axis */
+    bool vector;          /* .. along the last axis, of a tile that has no other one */
     bool latency, raster; /* the depth of a load's pipeline; the group of a `raster` clause */
     const char *along;    /* the only dimension that its tiles lie along, or NULL */
     bool many;            /* they lie along several */

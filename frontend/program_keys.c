@@ -19,7 +19,7 @@ struct Env {
 
 /* What a compile-time use decides, for `auto` constants. */
 typedef struct AutoUse {
-    bool tile, last, other, latency;
+    bool tile, last, vector, other, latency;
     const char *along;
     Loc fixed;
 } AutoUse;
@@ -86,7 +86,8 @@ static unsigned use_mask(const Keys *k)
 {
     const AutoUse *u = &k->use;
     return 1u | (unsigned)!k->branches << 6 | (unsigned)u->tile << 1 | (unsigned)u->last << 2 |
-           (unsigned)u->other << 3 | (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5;
+           (unsigned)u->other << 3 | (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5 |
+           (unsigned)u->vector << 7;
 }
 
 /* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
@@ -100,7 +101,8 @@ static const Node *mark_auto(Keys *k, const char *name)
         AutoConst *a = &k->info->autos[i];
         if (a->param->name != name) continue;
         a->tile |= k->use.tile;
-        a->last |= k->use.last;
+        a->last |= k->use.last && !k->use.vector;
+        a->vector |= k->use.vector;
         a->other |= k->use.other;
         a->latency |= k->use.latency;
         if (k->use.along) {
@@ -162,13 +164,16 @@ static void demand_for(Keys *k, AutoUse use, const Node *n, const Env *env)
     k->use = (AutoUse){ 0 };
 }
 
-/* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. */
-static void demand_window(Keys *k, const Node *window, const Node *tensor, uint32_t axis, const Env *env)
+/* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. alone: the
+ * tile has no other axis. */
+static void demand_window(
+    Keys *k, const Node *window, const Node *tensor, uint32_t axis, bool alone, const Env *env)
 {
     const Node *extent = window->kids[1], *dim = tensor && axis < tensor->n ? tensor->kids[axis] : NULL;
     bool fixed = dim && window->kids[0]->kind == N_INT && extent->kind == N_NAME;
     AutoUse use = { .tile = true,
         .last = dim && axis + 1 == tensor->n,
+        .vector = dim && axis + 1 == tensor->n && alone,
         .other = dim && axis + 1 < tensor->n,
         .along = dim && dim->kind == N_NAME ? dim->name : NULL,
         .fixed = fixed ? window->loc : (Loc){ 0 } };
@@ -194,6 +199,8 @@ static void walk_index(Keys *k, const Node *n, const Env *env)
     const Node *t = tensor_param(k, n->kids[0], env);
     bool constant = !t && !is_table(k, n->kids[0], env);
     if (!t) walk(k, n->kids[0], env);
+    int axes = 0;
+    for (uint32_t i = 1; i < n->n; i++) axes += n->kids[i]->kind == N_ALL || n->kids[i]->kind == N_WINDOW;
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_ALL) {
@@ -203,7 +210,7 @@ static void walk_index(Keys *k, const Node *n, const Env *env)
         if (a->kind == N_WINDOW) {
             walk(k, a->kids[0], env);
             if (constant) demand_here(k, a->kids[0], env);
-            demand_window(k, a, t, i, env);
+            demand_window(k, a, t, i, axes == 1, env);
             demand_here(k, a->kids[2], env);
             continue;
         }

@@ -236,8 +236,11 @@ void kernel_file_views(const KernelFile *f, uint64_t draw, char *out, size_t siz
     for (const char *s = f->tensors; *s; s += strcspn(s, ";"), s += *s == ';') {
         s += strspn(s, " ");
         size_t role = strcspn(s, " "), name = strcspn(s + role + 1, "["), to = strcspn(s, "]");
-        int rank = to > role + name + 2;
-        for (size_t k = role + name; k < to; k++) rank += s[k] == ',';
+        int rank = to > role + name + 2, depth = 0;
+        for (size_t k = role + name; k < to; k++) {
+            depth += (s[k] == '(') - (s[k] == ')');
+            rank += s[k] == ',' && !depth;
+        }
         static const char kinds[] = "cccccsxrbtpz";
         char kind = kinds[ref_random_below(&r, sizeof kinds - 1)];
         bool read = !strncmp(s, "in ", 3);

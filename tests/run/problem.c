@@ -1,5 +1,6 @@
 /* problem.c: from the table's text to tensors in memory. */
 #include "problem.h"
+#include "extent_text.h"
 #include "ref_random.h"
 #include <ctype.h>
 #include <math.h>
@@ -88,8 +89,27 @@ static bool find_size(const Problem *p, const char *name, int64_t *out)
 {
     if (isdigit((unsigned char)*name)) return *out = atoll(name), true;
     const Bind *b = bind_find((Bind *)p->sizes, p->n_sizes, name);
+    if (!b) b = bind_find((Bind *)p->consts, p->n_consts, name);
     if (b) *out = atoll(b->value);
     return b != NULL;
+}
+
+static bool extent_name(const void *problem, const char *name, int64_t *out)
+{ return find_size(problem, name, out); }
+
+/* An extent, up to the "," or "]" behind it, as an expression. */
+static const char *extent_of(const Problem *p, const char *s, int64_t *out, bool *good)
+{
+    char text[96];
+    size_t n = 0;
+    int depth = 0;
+    for (; *s && *s != ']' && (depth || *s != ','); s++) {
+        depth += (*s == '(') - (*s == ')');
+        if (n + 1 < sizeof text) text[n++] = *s;
+    }
+    text[n] = 0;
+    *good = extent_value(text, extent_name, p, out);
+    return s;
 }
 
 static bool find_type(const Problem *p, const char *name, RefType *out)
@@ -301,10 +321,10 @@ static bool make_tensor(Maker *k, const char *s, const char *views, const char *
     t->count = 1;
     if (s[1] == ']') s++; /* of rank 0 */
     while (*s && *s != ']') {
-        char dim[16];
-        s = word(s + 1, ",]", dim, sizeof dim);
-        if (t->rank == MAX_RANK || !find_size(p, dim, &t->shape[t->rank]))
-            return fail(k, "table: %s: size '%s'", t->name, dim);
+        bool good = t->rank < MAX_RANK;
+        const char *dim = s + 1;
+        if (good) s = extent_of(p, dim, &t->shape[t->rank], &good);
+        if (!good) return fail(k, "table: %s: size '%.*s'", t->name, (int)(s - dim), dim);
         t->count *= t->shape[t->rank++];
     }
     s = word(*s ? s + 1 : s, "", type, sizeof type);

@@ -14,6 +14,7 @@ typedef struct Maker {
     size_t length;
     const char *type;
     int tm, tn, tk;
+    int place; /* where a tensor is read that the product is added to in place */
 } Maker;
 
 static int below(Maker *m, int n) { return (int)ref_random_below(&m->random, (uint64_t)n); }
@@ -151,6 +152,16 @@ static const char *hint(Maker *m, char *out, size_t size)
     return out;
 }
 
+/* A tensor that the product is added to in place: it is read behind the loop, in it or before it. */
+enum { PLACE_NONE, PLACE_BEHIND, PLACE_IN_LOOP, PLACE_BEFORE };
+
+static void place(Maker *m, int where)
+{
+    if (m->place != where) return;
+    line(m, "    %s load(D[i*%d +: %d, j*%d +: %d]%s);",
+        where == PLACE_IN_LOOP ? "z = z +" : "let old =", m->tm, m->tm, m->tn, m->tn, ahead(m));
+}
+
 static void sums(Maker *m)
 {
     static const char *const acc[] = { "y", "z" };
@@ -165,6 +176,7 @@ static void sums(Maker *m)
     line(m, "    let jd = load(JD[j*%d +: %d], pad = 1000);", m->tn, m->tn);
     line(m, "    var y = zeros([%d, %d], f32);", m->tm, m->tn);
     line(m, "    var z = zeros([%d, %d], f32);", m->tm, m->tn);
+    place(m, PLACE_BEFORE);
     snprintf(steps, sizeof steps,
         CHOOSE(m, "cdiv(K, %d)", "cdiv(K, %d)", "cdiv(K, %d)", "cdiv(K, %d)", "min(cdiv(K, %d), i + 1)",
             "cdiv(K, %d) * (j %% 2)"),
@@ -187,7 +199,9 @@ static void sums(Maker *m)
         if (new_b) snprintf(b, sizeof b, "b%d", p), right(m, b);
         line(m, "        %s = mma(%s, %s, %s);", acc[two], a, b, acc[two]);
     }
+    place(m, PLACE_IN_LOOP);
     line(m, "    }");
+    place(m, PLACE_BEHIND);
     if (chance(m, 40)) line(m, "    y = y * load(S[i*%d +: %d])[:, None];", m->tm, m->tm);
     if (chance(m, 40))
         line(m, "    y = y + f32(load(R[i*%d +: %d, j*%d +: %d]));", m->tm, m->tm, m->tn, m->tn);
@@ -197,6 +211,9 @@ static void sums(Maker *m)
     line(m, "    store(Y[i*%d +: %d, j*%d +: %d], %s(y));", m->tm, m->tm, m->tn, m->tn, m->type);
     line(m, "    store(Z[i*%d +: %d, j*%d +: %d], z%s);", m->tm, m->tm, m->tn, m->tn,
         CHOOSE(m, "", " + y", " + max(y, axis = 1)", " + sum(y, axis = 0)"));
+    if (m->place)
+        line(m, "    store(D[i*%d +: %d, j*%d +: %d], %s);", m->tm, m->tm, m->tn, m->tn,
+            m->place == PLACE_IN_LOOP ? "y - z" : "0.5 * old + y");
 }
 
 /* Rows of A as queries, B transposed as keys, R's rows as values: N keys. */
@@ -342,6 +359,7 @@ void random_product(uint64_t seed, RandomKernel *out)
         { "in", "SM", "M,K", "f32", " unit" },
         { "in", "SN", "K,N", "f32", " unit" },
         { "inout", "YG", "M,N", "T", "" },
+        { "inout", "D", "M,N", "f32", "" },
         { "out", "Y", "M,N", "T", "" },
         { "out", "Z", "M,N", "f32", "" },
         { "out", "O", "M,K", "T", "" },
@@ -353,6 +371,11 @@ void random_product(uint64_t seed, RandomKernel *out)
     m->type = chance(m, 65) ? "f16" : "bf16";
     m->tm = ONE_OF(m, 16, 64, 64, 64, 128);
     m->tn = ONE_OF(m, 16, 32, 64, 64, 128, 24);
+    m->place = seed % 6 == 2    ? PLACE_BEHIND
+               : seed % 18 == 3 ? PLACE_IN_LOOP
+               : seed % 18 == 9 ? PLACE_BEFORE
+                                : PLACE_NONE;
+    if (m->place == PLACE_BEHIND && seed % 4 == 0) m->tn = 256; /* more than registers hold beside the sums */
     m->tk = online ? ONE_OF(m, 32, 64, 64) : ONE_OF(m, 16, 32, 32, 64, 64);
     if (seed % 5 == 4) walk(m);
     else if (online) softmax(m);

@@ -24,10 +24,15 @@ static bool is_touched(const Division *c, const Instr *i)
     return false;
 }
 
-static void find_token(void *user, Instr *i)
+/* Whether the instruction accesses a tensor that the program may store to. Loads that no store of their block
+ * follows have lost their tokens. */
+static bool of_stored(const Func *f, const Instr *i, MemParts *m)
+{ return ir_mem_parts(i, m) && (m->token || f->params[m->param].kind != PARAM_IN); }
+
+static void find_stored(void *user, Instr *i)
 {
     MemParts m;
-    *(bool *)user |= ir_mem_parts(i, &m) && m.token;
+    *(bool *)user |= of_stored(i->block->func, i, &m);
 }
 
 bool split_ordered(Division *c)
@@ -35,11 +40,11 @@ bool split_ordered(Division *c)
     MemParts a, b;
     for (Instr *i = c->f->body->first; i; i = i->next) {
         bool inside = false;
-        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_token, &inside);
+        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_stored, &inside);
         if (inside)
             return split_refuse(
                 c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
-        if (!ir_mem_parts(i, &a) || !a.token) continue;
+        if (!of_stored(c->f, i, &a)) continue;
         /* The sums start from this value, so it is read before any CTA has received all parts. */
         bool before = i->op == OP_LOAD;
         for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= split_starts(c, u);

@@ -13,8 +13,11 @@
  *
  * Requires: NVIDIA; layouts; sums of a product in a block that runs once a program; threads that hold more
  * than leaves registers for addresses; strips in which each thread has of each strip what it has of the first
- * (layout_part); tensors that are only read, or tiles that come through rings by whole stages (ring_tiles.c).
- * What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything. */
+ * (layout_part); loads that no write stands behind before the strips, or tiles that come through rings by
+ * whole stages (ring_tiles.c). A load may stand under a condition of the program, with zeros elsewhere
+ * (multicast). What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything.
+ */
+#include "passes/kernel/layout/guarded_load.h"
 #include "passes/kernel/layout/ring_tiles.h"
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <string.h>
@@ -38,6 +41,7 @@ typedef struct Strips {
     ValueList roots;      /* members that others read */
     Instr *first;         /* of these readers, in the block of the sums */
     Value **strip;        /* by value: of the strip that is made */
+    Value **token;        /* by value: of the last strip that was loaded of it */
     int64_t start;        /* of that strip */
     RingTiles rings;      /* tiles that come through rings, which are cut too; empty: they are read whole */
     VEC(RingStrip) order; /* in which strips read them */
@@ -91,17 +95,44 @@ static void find_members(Strips *x)
         }
 }
 
-/* A load of a plain window of a tensor that is only read. */
-static bool only_reads(const Strips *x, const Instr *load)
+static bool is_behind_strips(const Strips *x, Instr *user)
+{
+    Instr *at = at_block(x->sum->def->block, user);
+    for (const Instr *i = x->first; i; i = i->next)
+        if (i == at) return true;
+    return false;
+}
+
+/* Whether nothing is written behind the load, or what holds it, and before the strips, and nothing there
+ * waits for it. */
+static bool stays_so(const Strips *x, const Instr *i)
+{
+    for (const Use *u = i->n_results > 1 ? i->results[1].uses : NULL; u; u = u->next)
+        if (!is_behind_strips(x, u->user)) return false;
+    while ((i = i->next) && i != x->first)
+        if (ir_has_effects(i)) return false;
+    return i != NULL;
+}
+
+/* A load of a plain window. `at`: the instruction of the block of the sums that is or holds it. */
+static bool is_plain(const Strips *x, const Instr *load, const Instr *at)
 {
     MemParts m;
-    if (load->op != OP_LOAD || !ir_mem_parts(load, &m) || m.token || m.mask ||
-        x->h.f->params[m.param].kind != PARAM_IN || ir_attr(load, ATTR_STEPS) || ir_attr(load, ATTR_ORDER) ||
-        kernel_kept(load))
+    if (load->op != OP_LOAD || !ir_mem_parts(load, &m) || m.mask || ir_attr(load, ATTR_STEPS) ||
+        ir_attr(load, ATTR_ORDER) || kernel_kept(load))
         return false;
+    if ((m.token || x->h.f->params[m.param].kind != PARAM_IN) && !stays_so(x, at)) return false;
     for (int a = 0; a < m.rank; a++)
         if (m.idx[a]->type->kind != TYPE_SCALAR) return false; /* the positions of parts */
     return true;
+}
+
+static bool is_load(const Instr *i) { return i->op == OP_LOAD || kernel_guarded_load(i); }
+
+static bool only_reads(const Strips *x, const Instr *i)
+{
+    const Instr *guarded = kernel_guarded_load(i);
+    return is_plain(x, guarded ? guarded : i, i);
 }
 
 /* Whether the operation can be done for a strip, given strips of its operands. */
@@ -116,14 +147,14 @@ static bool can_cut(const Strips *x, const Instr *i)
 static void find_taken(Strips *x)
 {
     for (Instr *i = x->sum->def->block->last; i; i = i->prev) {
-        if (i->n_results != 1 || is_member(x, ir_result(i)) || !can_cut(x, i)) continue;
-        bool taken = ir_result(i)->uses != NULL;
-        for (const Use *u = ir_result(i)->uses; u && taken; u = u->next) {
+        if ((i->n_results != 1 && !is_load(i)) || is_member(x, &i->results[0]) || !can_cut(x, i)) continue;
+        bool taken = i->results[0].uses != NULL;
+        for (const Use *u = i->results[0].uses; u && taken; u = u->next) {
             const Instr *by = u->user;
             taken = by->block == i->block && by->n_results == 1 &&
                     (is_member(x, ir_result(by)) || x->taken[ir_result(by)->id]);
         }
-        x->taken[ir_result(i)->id] = taken;
+        x->taken[i->results[0].id] = taken;
     }
 }
 
@@ -154,7 +185,7 @@ static bool has_strips(Strips *x, const Value *v, int axis)
     if (!spans(x, v, axis) || (v->type->layout && !part_of(x, v->type, axis))) return false;
     if (!is_cut(x, v)) return v->type->layout != NULL;
     int before = operand_axis(v->def, axis);
-    if (v->def->op == OP_LOAD || v->def->op == OP_SPLAT || v->def->op == OP_ARANGE) return true;
+    if (is_load(v->def) || v->def->op == OP_SPLAT || v->def->op == OP_ARANGE) return true;
     if (v->def->op == OP_RING_READ) return axis == 1 && ring_tiles_fit(v->def, x->extent);
     if (before < 0) return false;
     for (int k = 0; k < v->def->n_operands; k++)
@@ -165,7 +196,7 @@ static bool has_strips(Strips *x, const Value *v, int axis)
 /* Whether all that strips of the value need is there before the first reader. */
 static bool is_before(const Strips *x, const Value *v, int axis)
 {
-    if (spans(x, v, axis) && is_cut(x, v)) {
+    if (spans(x, v, axis) && is_cut(x, v) && v->def->op != OP_IF) {
         bool all = true;
         for (int k = 0; k < v->def->n_operands && all; k++)
             all = is_before(x, ir_operand(v->def, k), operand_axis(v->def, axis));
@@ -219,9 +250,55 @@ static Attrs strip_attrs(Strips *x, const Instr *i, int axis)
 static Value *strip_operand(Strips *x, Builder *b, const Instr *i, int k, int axis)
 {
     Value *v = ir_operand(i, k);
+    if (i->op == OP_LOAD && v->type->kind == TYPE_TOKEN && x->token[i->results[0].id])
+        return x->token[i->results[0].id];
     if (i->op != OP_LOAD) return strip_of(x, b, v, operand_axis(i, axis));
     if (k != 1 + kernel_tensor_axis(i, axis) || !x->start) return v;
     return ir_bin(b, OP_ADD, v, ir_const_int(b, v->type->dtype, x->start));
+}
+
+/* The strip of a load; the next one waits for its token, if it has one. */
+static Instr *load_strip(Strips *x, Builder *b, const Instr *load, int axis, const Type *t)
+{
+    const Type *types[] = { t, load->n_results > 1 ? load->results[1].type : NULL };
+    Value **operands = arena_array(&x->h.s->arena, Value *, (size_t)load->n_operands);
+    for (int k = 0; k < load->n_operands; k++) operands[k] = strip_operand(x, b, load, k, axis);
+    return ir_build(
+        b, OP_LOAD, operands, load->n_operands, strip_attrs(x, load, axis), types, load->n_results);
+}
+
+/* The same under the condition of the whole tile's load. */
+static Instr *guarded_strip(Strips *x, Builder *b, Instr *i, int axis, const Type *t)
+{
+    const Instr *load = kernel_guarded_load(i), *zero = kernel_guard_fills(i);
+    const Type *types[] = { t, load->n_results > 1 ? load->results[1].type : NULL };
+    Value *condition = ir_operand(i, 0), *given[2] = { NULL }, *otherwise[2] = { NULL };
+    Instr *both = ir_build(b, OP_IF, &condition, 1, NO_ATTRS, types, load->n_results);
+    Builder in = ir_at_end(both->blocks[0]), out = ir_at_end(both->blocks[1]);
+    ValueMap map;
+    in.loc = out.loc = i->loc;
+    Instr *part = load_strip(x, &in, load, axis, t);
+    for (int k = 0; k < part->n_results; k++) given[k] = &part->results[k];
+    ir_build(&in, OP_YIELD, given, part->n_results, NO_ATTRS, NULL, 0);
+    value_map_init(&map, &x->h.s->arena);
+    for (const Instr *k = i->blocks[1]->first; k != zero; k = k->next) ir_clone(&out, k, &map);
+    Value *fill = value_map_get(&map, ir_operand(zero, 0));
+    otherwise[0] = ir_op(&out, OP_MATERIALIZE, t, NO_ATTRS, ir_splat(&out, fill, t->rank, t->shape));
+    for (int k = 0; k < part->n_operands; k++)
+        if (ir_operand(part, k)->type->kind == TYPE_TOKEN) otherwise[1] = ir_operand(part, k);
+    ir_build(&out, OP_YIELD, otherwise, part->n_results, NO_ATTRS, NULL, 0);
+    if (part->n_results > 1) x->token[load->results[0].id] = &both->results[1];
+    return both;
+}
+
+/* A strip of what a load gives; the strips of one load follow each other. */
+static Value *strip_of_load(Strips *x, Builder *b, Value *v, int axis, const Type *t)
+{
+    Instr *part =
+        v->def->op == OP_IF ? guarded_strip(x, b, v->def, axis, t) : load_strip(x, b, v->def, axis, t);
+    if (part->n_results > 1) x->token[v->id] = &part->results[1];
+    part->results[0].name = v->name;
+    return &part->results[0];
 }
 
 static Value *strip_of(Strips *x, Builder *b, Value *v, int axis)
@@ -235,8 +312,12 @@ static Value *strip_of(Strips *x, Builder *b, Value *v, int axis)
         return x->strip[v->id];
     }
     Instr *i = v->def;
-    Value **operands = arena_array(&x->h.s->arena, Value *, (size_t)i->n_operands);
     b->loc = i->loc;
+    if (is_load(i)) {
+        x->strip[v->id] = strip_of_load(x, b, v, axis, t);
+        return x->strip[v->id];
+    }
+    Value **operands = arena_array(&x->h.s->arena, Value *, (size_t)i->n_operands);
     for (int k = 0; k < i->n_operands; k++) operands[k] = strip_operand(x, b, i, k, axis);
     if (i->op == OP_RING_READ) {
         RingStrip read = { (size_t)ring_tiles_index(&x->rings, v), x->start };
@@ -259,6 +340,9 @@ static void cut(Strips *x)
         for (size_t k = 0; k < x->roots.len; k++)
             part[k * (size_t)n + (size_t)s] = strip_of(x, &b, x->roots.data[k], x->axis);
     }
+    for (Instr *i = x->sum->def->next; i; i = i->next)
+        if (i->n_results > 1 && i->results[0].id < x->values && x->token[i->results[0].id])
+            ir_replace(&i->results[1], x->token[i->results[0].id]);
     if (x->order.len) ring_tiles_put(x->h.s, &x->rings, x->order.data, x->order.len, x->extent);
     for (size_t k = 0; k < x->roots.len; k++) {
         Value *root = x->roots.data[k];
@@ -288,7 +372,7 @@ static void count_held(Strips *x, Value *v, Held *h)
     if (x->strip[v->id] || !v->type->layout) return;
     x->strip[v->id] = v;
     if (!is_cut(x, v)) h->whole += v->def && v->def->op == OP_RING_READ ? 0 : hoist_words(&x->h, v);
-    else if (v->def->op == OP_LOAD || v->def->op == OP_RING_READ) h->cut += hoist_words(&x->h, v);
+    else if (is_load(v->def) || v->def->op == OP_RING_READ) h->cut += hoist_words(&x->h, v);
     else
         for (int k = 0; k < v->def->n_operands; k++) count_held(x, ir_operand(v->def, k), h);
 }
@@ -343,6 +427,7 @@ static bool try_sum(KernelContext *c, Value *sum, bool rings)
         .member = arena_array(&c->s->arena, bool, n),
         .taken = arena_array(&c->s->arena, bool, n),
         .strip = arena_array(&c->s->arena, Value *, n),
+        .token = arena_array(&c->s->arena, Value *, n),
         .values = n };
     if (rings && !ring_tiles_find(&c->s->arena, sum, &x.rings)) return false;
     find_members(&x);

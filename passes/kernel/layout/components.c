@@ -24,13 +24,20 @@ void group_note_component(Layouter *c, const Instr *i)
         group_of(c, whole)->components |= 1u << axis;
 }
 
+/* The group of the value, or of what was converted to it by this pass, whose values are in no group; NULL. */
+static const Group *group_behind(Layouter *c, const Value *v)
+{
+    while (v->id >= c->n && v->def && v->def->op == OP_CONVERT) v = ir_operand(v->def, 0);
+    return v->id < c->n ? group_of(c, v) : NULL;
+}
+
 /* The elements of a record, all behind the first axis of which components are taken; 1: there are none.
  * Reshapes keep records, and what is taken of them is in the lane that has them. */
 static int64_t record_of(Layouter *c, const Group *g, int depth)
 {
     enum { MOST_DEPTH = 4 };
     int64_t n = 1;
-    if (g->mma || g->ordered || depth > MOST_DEPTH) return 1;
+    if (!g || g->mma || g->ordered || depth > MOST_DEPTH) return 1;
     if (g->components) {
         int first = 0;
         while (!(g->components >> first & 1)) first++;
@@ -40,11 +47,11 @@ static int64_t record_of(Layouter *c, const Group *g, int depth)
     const Instr *i = g->moved;
     if (i && i->op == OP_SLICE && ir_result(i)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == 1) {
         int64_t of = ir_operand(i, 0)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)];
-        n = record_of(c, group_of(c, ir_operand(i, 0)), depth + 1);
+        n = record_of(c, group_behind(c, ir_operand(i, 0)), depth + 1);
         return n % of ? 1 : n / of;
     }
-    if (g->reshape) n = record_of(c, group_of(c, ir_operand(g->reshape, 0)), depth + 1);
-    if (n == 1 && g->reshape_to) n = record_of(c, group_of(c, ir_result(g->reshape_to)), depth + 1);
+    if (g->reshape) n = record_of(c, group_behind(c, ir_operand(g->reshape, 0)), depth + 1);
+    if (n == 1 && g->reshape_to) n = record_of(c, group_behind(c, ir_result(g->reshape_to)), depth + 1);
     return n;
 }
 
