@@ -312,12 +312,19 @@ const Layout *layout_from_basis(Arena *a, int rank, const int32_t *tile, const i
 
 /* --- elements and owners ----------------------------------------------------------------------------- */
 
-uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+/* The fragment's part of a value of an input. */
+static inline uint64_t fragment_of(const Layout *l, LayoutInput in, uint32_t value)
 {
     uint64_t word = 0;
+    for (uint32_t bits = value & ((1u << l->nbit[in]) - 1); bits; bits &= bits - 1)
+        word ^= l->basis[in][__builtin_ctz(bits)];
+    return word;
+}
+
+uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+{
     if (!value) return 0;
-    uint32_t bits = value & ((1u << l->nbit[in]) - 1);
-    for (; bits; bits &= bits - 1) word ^= l->basis[in][__builtin_ctz(bits)];
+    uint64_t word = fragment_of(l, in, value);
     uint32_t rest = value >> l->nbit[in];
     for (int i = 0; rest && i < l->ndigit; i++) {
         if (l->digit[i].in != in) continue;
@@ -330,6 +337,12 @@ uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t
 void layout_element(
     const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord)
 {
+    if (!(reg >> l->nbit[LAYOUT_REG] | lane >> l->nbit[LAYOUT_LANE] | warp >> l->nbit[LAYOUT_WARP] | block)) {
+        const uint64_t only = fragment_of(l, LAYOUT_REG, reg) ^ fragment_of(l, LAYOUT_LANE, lane) ^
+                              fragment_of(l, LAYOUT_WARP, warp); /* no digit has a part in it */
+        for (int d = 0; d < l->rank; d++) coord[d] = layout_fragment_coord(l, only, d);
+        return;
+    }
     memset(coord, 0, l->rank * sizeof *coord);
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, coord) ^ layout_partial(l, LAYOUT_LANE, lane, coord) ^
                     layout_partial(l, LAYOUT_WARP, warp, coord);
