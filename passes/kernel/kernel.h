@@ -96,6 +96,7 @@ typedef struct KernelPlan {
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
     bool keeps_rows;     /* in shared memory (keep_rows.c) */
+    bool may_keep;       /* keeps_rows or keeps_begins is set, or would be if keep-rows were not left out */
     bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
                          * be if there were more threads */
     RowParts row_parts; /* that begin within a word */
