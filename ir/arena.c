@@ -16,7 +16,9 @@ struct ArenaChunk {
     ArenaChunk *next;
     size_t size, used, clean;
 };
-enum { CLEAN_AHEAD = 1024 }; /* bytes, so that few allocations clear memory, which is then still in the cache */
+enum {
+    CLEAN_AHEAD = 1024
+}; /* bytes, so that few allocations clear memory, which is then still in the cache */
 enum { CHUNK = 64 * 1024, ALIGN = 16, HEAD = (sizeof(ArenaChunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_size)

@@ -14,7 +14,8 @@
 
 void layout_build_init(LayoutBuild *b, int rank, const int32_t *tile)
 {
-    memset(b, 0, sizeof *b);
+    memset(b, 0, offsetof(LayoutBuild, basis)); /* rows and digits are whole when they are added */
+    b->overflow = false;
     b->rank = rank;
     if (rank < 1 || rank > LAYOUT_MAX_RANK) {
         b->overflow = true;
@@ -30,8 +31,8 @@ void layout_build_bit(LayoutBuild *b, LayoutInput in, const int32_t *vec)
         return;
     }
     int32_t *to = b->basis[in][b->nbit[in]++];
+    memset(to, 0, sizeof b->basis[0][0]);
     if (vec) memcpy(to, vec, (size_t)b->rank * sizeof *vec);
-    else memset(to, 0, sizeof b->basis[0][0]);
 }
 
 void layout_build_digit(LayoutBuild *b, LayoutInput in, int axis, int32_t size, int32_t stride)
@@ -348,6 +349,20 @@ void layout_element(
                     layout_partial(l, LAYOUT_WARP, warp, coord);
     if (block) word ^= layout_partial(l, LAYOUT_BLOCK, block, coord);
     for (int d = 0; d < l->rank; d++) coord[d] += layout_fragment_coord(l, word, d);
+}
+
+void layout_lane_elements(const Layout *l, uint32_t reg, uint32_t warp, int32_t (*coord)[LAYOUT_MAX_RANK])
+{
+    uint64_t word[LAYOUT_MAX_LANES];
+    int32_t first[LAYOUT_MAX_RANK] = { 0 };
+    word[0] = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        memcpy(coord[lane], first, sizeof first);
+        if (lane >> l->nbit[LAYOUT_LANE])
+            word[lane] = word[0] ^ layout_partial(l, LAYOUT_LANE, lane, coord[lane]);
+        else if (lane) word[lane] = word[lane & (lane - 1)] ^ l->basis[LAYOUT_LANE][__builtin_ctz(lane)];
+        for (int d = 0; d < l->rank; d++) coord[lane][d] += layout_fragment_coord(l, word[lane], d);
+    }
 }
 
 bool layout_in_tile(const Layout *l, const int32_t *coord)

@@ -93,10 +93,9 @@ typedef struct KernelPlan {
     int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
                          after those of the producer. */
     int producer_registers, cp_async_registers, consumer_registers;
-    bool registers_full; /* products hold more registers of a consumer than it can have */
-    int min_ctas;        /* launch bounds */
-    bool keeps_rows;     /* in shared memory (keep_rows.c) */
-    bool may_keep;       /* keeps_rows or keeps_begins is set, or would be if keep-rows were not left out */
+    bool registers_full;       /* products hold more registers of a consumer than it can have */
+    int min_ctas;              /* launch bounds */
+    bool keeps_rows, may_keep; /* rows are in shared memory (keep_rows.c); or would be but for --skip-pass */
     bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
                          * be if there were more threads */
     RowParts row_parts; /* that begin within a word */
@@ -370,13 +369,6 @@ static inline bool kernel_in_role(const Instr *i)
 /* Whether the value is a function of coordinates and scalars, which is virtual until an operation needs it in
  * registers. */
 bool kernel_is_cheap(const Value *);
-/* The same of many values, while no operation changes: `size` has a row for each number of a value, all of
- * them 0 at first. */
-typedef struct CheapValues {
-    uint16_t *size;
-    bool too_deep;
-} CheapValues;
-bool kernel_is_cheap_in(CheapValues *, const Value *);
 bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
 /* The tensor axis of stride 1, or the last axis. *tile_axis receives its axis of the tile; -1: the tile does
  * not have it. */
@@ -399,7 +391,7 @@ enum {
 unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
-int kernel_indexed_run(const Func *, const Instr *, int *axis);
+int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);

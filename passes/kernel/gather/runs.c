@@ -152,10 +152,9 @@ static bool lies_in_runs(const Func *f, Ranges **ranges, const MemParts *m, int 
     return !m->mask || run_by(f, ranges, m->mask, axis, n) & RUN_EQUAL;
 }
 
-int kernel_indexed_run(const Func *f, const Instr *i, int *axis)
+int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis)
 {
     MemParts m;
-    Ranges *ranges = NULL;
     int unit = -1;
     if (!ir_mem_parts(i, &m)) return 1;
     const Type *t = m.result ? m.result->type : m.values[0]->type;
@@ -165,7 +164,6 @@ int kernel_indexed_run(const Func *f, const Instr *i, int *axis)
     if (t->kind != TYPE_TILE || unit < 0 || p->type->dtype == DT_BOOL) return 1;
     for (int n = 16 / dtype_bytes(p->type->dtype); n > 1; n /= 2)
         for (*axis = t->rank - 1; *axis >= 0; --*axis)
-            if (t->shape[*axis] % n == 0 && lies_in_runs(f, &ranges, &m, unit, *axis, n))
-                return n;
+            if (t->shape[*axis] % n == 0 && lies_in_runs(f, ranges, &m, unit, *axis, n)) return n;
     return 1;
 }

@@ -223,7 +223,7 @@ static void note_indexed(Layouter *c, const Instr *i)
     if (!ir_mem_parts(i, &m)) return;
     const Value *v = m.result ? m.result : m.values[0];
     if (!group_takes_now(c, v)) return;
-    int n = kernel_indexed_run(c->f, i, &axis);
+    int n = kernel_indexed_run(c->f, &c->ranges, i, &axis);
     if (n > 1) note_wide(group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
     else group_of(c, v)->one_by_one += type_elements(v->type);
 }

@@ -1,5 +1,6 @@
 /* layout_table.c: the table between the texts of layouts on types and the structures, and small questions
  * that many kernel passes ask. */
+#include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/registers.h"
 #include "ir/range.h"
 
