@@ -11,10 +11,14 @@ enum { ADDRESS_SANITIZER = __has_feature(address_sanitizer) };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
+/* Bytes from `used` to `clean` are zero. */
 struct ArenaChunk {
     ArenaChunk *next;
-    size_t size, used;
+    size_t size, used, clean;
 };
+enum {
+    CLEAN_AHEAD = 1024
+}; /* bytes, so that few allocations clear memory, which is then still in the cache */
 enum { CHUNK = 64 * 1024, ALIGN = 16, HEAD = (sizeof(ArenaChunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_size)
@@ -82,18 +86,24 @@ static ArenaChunk *fresh_chunk(Arena *a, size_t size)
     return c;
 }
 
-/* Bytes as they come. */
-static void *take(Arena *a, size_t bytes)
+static void *take_clean(Arena *a, ArenaChunk *c, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2) arena_oom(a);
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    void *p = (char *)c + HEAD + c->used;
+    c->used += bytes;
+    a->used += bytes;
+    return p;
+}
+
+/* The same where clean bytes do not suffice. */
+static void *take_more(Arena *a, size_t bytes)
+{
     ArenaChunk *c = a->chunk;
     if (!c || c->size - c->used < bytes) {
         size_t chunk = a->alloc.chunk ? a->alloc.chunk : CHUNK, size = bytes > chunk / 4 ? bytes : chunk;
         ArenaChunk *fresh = fresh_chunk(a, size);
         if (!fresh) arena_oom(a);
         fresh->size = size;
-        fresh->used = 0;
+        fresh->used = fresh->clean = 0;
         a->total += size;
         if (c && size != chunk) { /* Put a large block after the current chunk, which still has room. */
             fresh->next = c->next;
@@ -104,13 +114,22 @@ static void *take(Arena *a, size_t bytes)
         }
         c = fresh;
     }
-    void *p = (char *)c + HEAD + c->used;
-    c->used += bytes;
-    a->used += bytes;
-    return p;
+    size_t end = c->size - c->used - bytes > CLEAN_AHEAD ? c->used + bytes + CLEAN_AHEAD : c->size;
+    memset((char *)c + HEAD + c->clean, 0, end - c->clean);
+    c->clean = end;
+    return take_clean(a, c, bytes);
 }
 
-void *arena_alloc(Arena *a, size_t bytes) { return memset(take(a, bytes), 0, bytes); }
+/* Bytes that are zero. */
+static inline void *take(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) arena_oom(a);
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    ArenaChunk *c = a->chunk;
+    return c && c->clean - c->used >= bytes ? take_clean(a, c, bytes) : take_more(a, bytes);
+}
+
+void *arena_alloc(Arena *a, size_t bytes) { return take(a, bytes); }
 
 void *arena_calloc(Arena *a, size_t n, size_t size)
 {
@@ -123,7 +142,6 @@ void *arena_grow(Arena *a, const void *p, size_t old, size_t bytes)
 {
     char *q = take(a, bytes);
     if (old) memcpy(q, p, old);
-    memset(q + old, 0, bytes - old);
     return q;
 }
 

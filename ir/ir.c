@@ -234,24 +234,27 @@ Instr *ir_new_instr(
     Builder *b, Op op, Value *const *operands, int n, Attrs attrs, int n_results, int n_blocks)
 {
     Session *s = b->module->session;
-    Instr *i = arena_new(&s->arena, Instr);
+    const size_t uses = (size_t)n * sizeof(Use), values = (size_t)n_results * sizeof(Value),
+                 attributes = (size_t)attrs.n * sizeof(Attr), blocks = (size_t)n_blocks * sizeof(Block *);
+    char *room = arena_alloc(&s->arena, sizeof(Instr) + uses + values + attributes + blocks);
+    Instr *i = (Instr *)room;
     i->op = op;
     i->loc = b->loc;
     i->n_operands = n;
-    i->operands = arena_array(&s->arena, Use, (size_t)n);
+    i->operands = (Use *)(room += sizeof(Instr));
     for (int k = 0; k < n; k++) {
         i->operands[k].user = i;
         link_use(&i->operands[k], operands[k]);
     }
     i->n_results = n_results;
-    i->results = arena_array(&s->arena, Value, (size_t)n_results);
+    i->results = (Value *)(room += uses);
     for (int k = 0; k < n_results; k++)
         i->results[k] = (Value){ .def = i, .index = k, .id = b->module->next_id++ };
     i->n_attrs = attrs.n;
-    i->attrs = arena_array(&s->arena, Attr, (size_t)attrs.n);
+    i->attrs = (Attr *)(room += values);
     for (int k = 0; k < attrs.n; k++) i->attrs[k] = ir_copy_attr(s, attrs.v[k]);
     i->n_blocks = n_blocks;
-    i->blocks = arena_array(&s->arena, Block *, (size_t)n_blocks);
+    i->blocks = (Block **)(room + attributes);
     for (int k = 0; k < n_blocks; k++) i->blocks[k] = ir_block_new(b->block->func, i);
     return i;
 }

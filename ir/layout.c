@@ -14,7 +14,8 @@
 
 void layout_build_init(LayoutBuild *b, int rank, const int32_t *tile)
 {
-    memset(b, 0, sizeof *b);
+    memset(b, 0, offsetof(LayoutBuild, basis)); /* rows and digits are whole when they are added */
+    b->overflow = false;
     b->rank = rank;
     if (rank < 1 || rank > LAYOUT_MAX_RANK) {
         b->overflow = true;
@@ -30,8 +31,8 @@ void layout_build_bit(LayoutBuild *b, LayoutInput in, const int32_t *vec)
         return;
     }
     int32_t *to = b->basis[in][b->nbit[in]++];
+    memset(to, 0, sizeof b->basis[0][0]);
     if (vec) memcpy(to, vec, (size_t)b->rank * sizeof *vec);
-    else memset(to, 0, sizeof b->basis[0][0]);
 }
 
 void layout_build_digit(LayoutBuild *b, LayoutInput in, int axis, int32_t size, int32_t stride)
@@ -312,12 +313,19 @@ const Layout *layout_from_basis(Arena *a, int rank, const int32_t *tile, const i
 
 /* --- elements and owners ----------------------------------------------------------------------------- */
 
-uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+/* The fragment's part of a value of an input. */
+static inline uint64_t fragment_of(const Layout *l, LayoutInput in, uint32_t value)
 {
     uint64_t word = 0;
+    for (uint32_t bits = value & ((1u << l->nbit[in]) - 1); bits; bits &= bits - 1)
+        word ^= l->basis[in][__builtin_ctz(bits)];
+    return word;
+}
+
+uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+{
     if (!value) return 0;
-    uint32_t bits = value & ((1u << l->nbit[in]) - 1);
-    for (; bits; bits &= bits - 1) word ^= l->basis[in][__builtin_ctz(bits)];
+    uint64_t word = fragment_of(l, in, value);
     uint32_t rest = value >> l->nbit[in];
     for (int i = 0; rest && i < l->ndigit; i++) {
         if (l->digit[i].in != in) continue;
@@ -330,11 +338,31 @@ uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t
 void layout_element(
     const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord)
 {
+    if (!(reg >> l->nbit[LAYOUT_REG] | lane >> l->nbit[LAYOUT_LANE] | warp >> l->nbit[LAYOUT_WARP] | block)) {
+        const uint64_t only = fragment_of(l, LAYOUT_REG, reg) ^ fragment_of(l, LAYOUT_LANE, lane) ^
+                              fragment_of(l, LAYOUT_WARP, warp); /* no digit has a part in it */
+        for (int d = 0; d < l->rank; d++) coord[d] = layout_fragment_coord(l, only, d);
+        return;
+    }
     memset(coord, 0, l->rank * sizeof *coord);
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, coord) ^ layout_partial(l, LAYOUT_LANE, lane, coord) ^
                     layout_partial(l, LAYOUT_WARP, warp, coord);
     if (block) word ^= layout_partial(l, LAYOUT_BLOCK, block, coord);
     for (int d = 0; d < l->rank; d++) coord[d] += layout_fragment_coord(l, word, d);
+}
+
+void layout_lane_elements(const Layout *l, uint32_t reg, uint32_t warp, int32_t (*coord)[LAYOUT_MAX_RANK])
+{
+    uint64_t word[LAYOUT_MAX_LANES];
+    int32_t first[LAYOUT_MAX_RANK] = { 0 };
+    word[0] = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        memcpy(coord[lane], first, sizeof first);
+        if (lane >> l->nbit[LAYOUT_LANE])
+            word[lane] = word[0] ^ layout_partial(l, LAYOUT_LANE, lane, coord[lane]);
+        else if (lane) word[lane] = word[lane & (lane - 1)] ^ l->basis[LAYOUT_LANE][__builtin_ctz(lane)];
+        for (int d = 0; d < l->rank; d++) coord[lane][d] += layout_fragment_coord(l, word[lane], d);
+    }
 }
 
 bool layout_in_tile(const Layout *l, const int32_t *coord)

@@ -208,6 +208,8 @@ static inline uint32_t layout_blocks(const Layout *l) { return l->count[LAYOUT_B
 /* The coordinate that (reg, lane, warp, block) holds; it may lie in the padding. */
 void layout_element(
     const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord);
+/* The same of all lanes. */
+void layout_lane_elements(const Layout *l, uint32_t reg, uint32_t warp, int32_t (*coord)[LAYOUT_MAX_RANK]);
 bool layout_in_tile(const Layout *l, const int32_t *coord);
 
 /* The position of a register over all threads: wholly inside the tile, wholly in the padding, or both (it

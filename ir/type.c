@@ -37,12 +37,25 @@ static bool same(const Type *a, const Type *b)
            !memcmp(a->shape, b->shape, sizeof a->shape);
 }
 
+static const Type *known(const TypeTable *tab, const Type *t)
+{
+    for (size_t h = hash_type(t) & (tab->cap - 1); tab->slots[h]; h = (h + 1) & (tab->cap - 1))
+        if (same(tab->slots[h], t)) return tab->slots[h];
+    return NULL;
+}
+
+/* A text that is no interned one belongs to no known type, so that texts are interned for new types alone. */
 static const Type *intern(Session *s, Type t)
 {
     for (int i = t.rank; i < TILE_MAX_RANK; i++) t.shape[i] = 0;
-    if (t.layout) t.layout = session_intern(s, t.layout, strlen(t.layout));
     if (!s->types) s->types = arena_new(&s->arena, TypeTable);
     TypeTable *tab = s->types;
+    const Type *old = tab->cap ? known(tab, &t) : NULL;
+    if (old) return old;
+    if (t.layout) {
+        t.layout = session_intern(s, t.layout, strlen(t.layout));
+        if (tab->cap && (old = known(tab, &t))) return old;
+    }
     if (2 * (tab->n + 1) > tab->cap) {
         size_t cap = tab->cap ? 2 * tab->cap : 64;
         const Type **slots = arena_array(&s->arena, const Type *, cap);
@@ -56,8 +69,7 @@ static const Type *intern(Session *s, Type t)
         tab->cap = cap;
     }
     size_t h = hash_type(&t) & (tab->cap - 1);
-    for (; tab->slots[h]; h = (h + 1) & (tab->cap - 1))
-        if (same(tab->slots[h], &t)) return tab->slots[h];
+    while (tab->slots[h]) h = (h + 1) & (tab->cap - 1);
     Type *fresh = arena_new(&s->arena, Type);
     *fresh = t;
     tab->n++;

@@ -21,12 +21,18 @@ enum { MOST_LOOPS = 4, MOST_DEPTH = 32 };
 typedef struct EmptyLoops {
     PassContext *c;
     Func *f;
-    Facts *facts;
+    Facts *facts; /* NULL until they are asked for */
     Instr *load;
     Instr *loops[MOST_LOOPS]; /* that need the load */
     int n;
     int64_t changed;
 } EmptyLoops;
+
+static Facts *facts_of(EmptyLoops *e)
+{
+    if (!e->facts) e->facts = facts_new(e->c->scratch, e->f);
+    return e->facts;
+}
 
 static bool take_loop(EmptyLoops *e, Instr *loop)
 {
@@ -59,12 +65,12 @@ static bool runs_always(EmptyLoops *e, const Instr *loop)
 {
     Value *low = ir_operand(loop, 0), *high = ir_operand(loop, 1);
     Affine trips, from;
-    if (value_range(e->facts, high).lo > value_range(e->facts, low).hi) return true;
-    if (!affine_of(e->facts, high, &trips) || !affine_of(e->facts, low, &from) ||
+    if (value_range(facts_of(e), high).lo > value_range(facts_of(e), low).hi) return true;
+    if (!affine_of(facts_of(e), high, &trips) || !affine_of(facts_of(e), low, &from) ||
         !affine_add(&trips, &from, -1))
         return false;
     trips.constant--;
-    return prove_nonneg(e->facts, &trips);
+    return prove_nonneg(facts_of(e), &trips);
 }
 
 /* Whether the scalar may differ from program to program: it comes from a program id or from memory. */
@@ -121,7 +127,7 @@ static bool keeps_alignment(const EmptyLoops *e, const Param *q, int axis)
 }
 
 /* The axis along which the window moves away; -1: there is none. */
-static int axis_of(const EmptyLoops *e, const MemParts *p)
+static int axis_of(EmptyLoops *e, const MemParts *p)
 {
     const Param *q = &e->f->params[p->param];
     const Attr *extents = ir_attr(e->load, ATTR_EXTENTS);
@@ -131,7 +137,7 @@ static int axis_of(const EmptyLoops *e, const MemParts *p)
         Affine low, high;
         if (extents->v[a] <= 1 || p->idx[a]->type->kind != TYPE_SCALAR || !keeps_alignment(e, q, a)) continue;
         if (checked) return a;
-        if (window_forms(e->facts, e->load, a, &low, &high) && !prove_nonneg(e->facts, &high)) return a;
+        if (window_forms(facts_of(e), e->load, a, &low, &high) && !prove_nonneg(facts_of(e), &high)) return a;
     }
     return -1;
 }
@@ -161,7 +167,7 @@ static void move_window(EmptyLoops *e, const MemParts *p, int axis)
     at = ir_emit(&b, OP_WHERE, ops, 3, NO_ATTRS, NULL);
     ir_set_operand(load, 1 + axis, at);
     ir_set_attr(e->c->session, load, a_int(ATTR_MASKED, 1));
-    e->facts = facts_new(e->c->scratch, e->f);
+    e->facts = NULL; /* those of before */
     e->changed++;
 }
 
@@ -189,7 +195,7 @@ static void visit(EmptyLoops *e, Instr *load)
 
 static bool empty_loops_func(PassContext *c, Func *f)
 {
-    EmptyLoops e = { .c = c, .f = f, .facts = facts_new(c->scratch, f) };
+    EmptyLoops e = { .c = c, .f = f };
     if (!f->is_kernel) return false;
     for (Instr *i = f->body->first; i; i = i->next) visit(&e, i); /* moves others in front of i only */
     pass_count(c, "loads left out where no loop runs", e.changed);

@@ -29,13 +29,15 @@ bool access_begins(const EmittedAccess *a, uint32_t r)
 
 int access_lanes(const EmittedAccess *a, const int64_t *strides, uint32_t base, uint32_t warp, int64_t *addr)
 {
-    int32_t c[LAYOUT_MAX_RANK];
+    int32_t of[LAYOUT_MAX_LANES][LAYOUT_MAX_RANK];
     const Layout *l = a->layout;
-    bool matrix = a->way == WAY_MATRIX;
+    bool matrix = a->way == WAY_MATRIX, exchanges = !matrix && a->other && a->exchange;
     int lanes = matrix ? 8 * a->matrix.count : (int)layout_lanes(l);
+    if (!matrix && !exchanges) layout_lane_elements(l, base, warp, of);
     for (int lane = 0; lane < lanes; lane++) {
+        int32_t *c = of[lane];
         if (matrix) layout_matrix_row(l, &a->matrix, base, (uint32_t)lane, warp, c);
-        else
+        else if (exchanges)
             layout_element(
                 l, base ^ ((uint32_t)lane & a->other ? a->exchange : 0), (uint32_t)lane, warp, 0, c);
         bool moves = layout_in_tile(l, c);

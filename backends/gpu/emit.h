@@ -166,10 +166,11 @@ struct Emit {
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
     int next_tmp;
-    Ranges *ranges;              /* computed at the first query */
-    RowStart row_start;          /* where the coordinates of rows begin (emit_row_start.c) */
-    const char *guard;           /* AMD: a condition; where it is false, loads give 0. NULL: none */
-    struct Iteration *iteration; /* AMD: the enclosing loop, or NULL */
+    Ranges *ranges;                /* computed at the first query */
+    struct ShiftedLayout *shifted; /* the last that shift_begin was asked about; NULL: none yet */
+    RowStart row_start;            /* where the coordinates of rows begin (emit_row_start.c) */
+    const char *guard;             /* AMD: a condition; where it is false, loads give 0. NULL: none */
+    struct Iteration *iteration;   /* AMD: the enclosing loop, or NULL */
     int line;
     uint32_t file; /* `line` and `file`: of the last #line directive */
 };

@@ -203,7 +203,8 @@ static int vector_of(Emit *e, const Indexed *x, LayoutVector *v)
     bool red = i->op == OP_ATOMIC_RMW && ir_attr_int(i, ATTR_RMW, 0) == RMW_ADD && x->d == DT_F32 &&
                target_has(e->target, TF_RED_VECTOR) && !ir_is_semaphore(i) &&
                !(x->m.result && x->m.result->uses);
-    if (x->l && (i->op == OP_GATHER || i->op == OP_SCATTER || red)) n = kernel_indexed_run(e->f, i, &axis);
+    if (x->l && (i->op == OP_GATHER || i->op == OP_SCATTER || red))
+        n = kernel_indexed_run(e->f, &e->ranges, i, &axis);
     if (n > 1 && vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), v) > 1) return (int)v->n;
     *v = (LayoutVector){ .n = 1 };
     return 1;

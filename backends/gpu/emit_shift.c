@@ -9,23 +9,45 @@
  *     |....aaaaaaaaaaaabbbb|bbbbbbbbbbbbcccc|               a (16 bytes)  b           c */
 #include "backends/gpu/emit_shift.h"
 
+/* What a layout says of shifted vectors. */
+typedef struct ShiftedLayout {
+    const Layout *layout;
+    int axis, bytes, n, vectors;
+    bool can, one_row;
+} ShiftedLayout;
+
+/* Most accesses have the layout of the one before. */
+static const ShiftedLayout *shifted_layout(Emit *e, const Layout *l, int axis, int bytes)
+{
+    ShiftChain c;
+    int32_t x[TILE_MAX_RANK];
+    if (!e->shifted) e->shifted = arena_new(&e->s->arena, ShiftedLayout);
+    ShiftedLayout *known = e->shifted;
+    if (known->layout == l && known->axis == axis && known->bytes == bytes) return known;
+    *known = (ShiftedLayout){ .layout = l, .axis = axis, .bytes = bytes, .one_row = true };
+    known->can = kernel_shift_chain(&e->s->arena, l, axis, bytes, &c);
+    if (!known->can) return known;
+    known->n = c.n;
+    known->vectors = c.vectors;
+    for (uint32_t r = 0; r < layout_regs(l) + layout_lanes(l); r++) {
+        layout_element(l, r < layout_regs(l) ? r : 0, r < layout_regs(l) ? 0 : r - layout_regs(l), 0, 0, x);
+        for (int a = 0; a < l->rank; a++) known->one_row &= a == axis || x[a] == 0;
+    }
+    return known;
+}
+
 bool shift_begin(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
 {
     int bytes = dtype_bytes(d);
-    ShiftChain c;
     *s = (Shift){ .e = e, .w = w, .l = l, .bytes = bytes, .known = -1, .one_row = true };
     if (is_hip(e) || e->guard || kernel_skips(e->plan, PASS_UNALIGNED_VECTORS) || w->unit_tile < 0 ||
         w->step[w->unit] != 1 || bytes > 4 || d == DT_BOOL)
         return false;
-    if (!kernel_shift_chain(&e->s->arena, l, w->unit_tile, bytes, &c)) return false;
-    s->n = c.n;
-    s->vectors = c.vectors;
-    int32_t x[TILE_MAX_RANK];
-    for (uint32_t r = 0; r < layout_regs(l) + layout_lanes(l); r++) {
-        layout_element(l, r < layout_regs(l) ? r : 0, r < layout_regs(l) ? 0 : r - layout_regs(l), 0, 0, x);
-        for (int a = 0; a < l->rank; a++) s->one_row &= a == w->unit_tile || x[a] == 0;
-    }
-    return true;
+    const ShiftedLayout *known = shifted_layout(e, l, w->unit_tile, bytes);
+    s->n = known->n;
+    s->vectors = known->vectors;
+    s->one_row = known->one_row;
+    return known->can;
 }
 
 bool shift_offset_known(Shift *s) /* not below 0? */

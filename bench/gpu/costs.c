@@ -11,6 +11,7 @@
 #include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static int choose(const Problem *p)
@@ -21,9 +22,11 @@ static int choose(const Problem *p)
     session_init(&s, allocator_libc);
     if (setjmp(s.oom) || !problem_view(p, &s, &v)) return 1;
     double begin = clock_ms();
+    clock_t used = clock();
     if (!problem_choose(&v, &s, &r)) return 1;
-    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.0f ms\n", search_text(&s, &r), r.ns * 1e-3,
-        bound_name(r.bound), r.declared_ns * 1e-3, r.tried, clock_ms() - begin);
+    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.1f ms, %.1f of processors\n", search_text(&s, &r),
+        r.ns * 1e-3, bound_name(r.bound), r.declared_ns * 1e-3, r.tried, clock_ms() - begin,
+        (double)(clock() - used) * 1e3 / CLOCKS_PER_SEC);
     session_free(&s);
     return 0;
 }

@@ -93,9 +93,9 @@ typedef struct KernelPlan {
     int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
                          after those of the producer. */
     int producer_registers, cp_async_registers, consumer_registers;
-    bool registers_full; /* products hold more registers of a consumer than it can have */
-    int min_ctas;        /* launch bounds */
-    bool keeps_rows;     /* in shared memory (keep_rows.c) */
+    bool registers_full;       /* products hold more registers of a consumer than it can have */
+    int min_ctas;              /* launch bounds */
+    bool keeps_rows, may_keep; /* rows are in shared memory (keep_rows.c); or would be but for --skip-pass */
     bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
                          * be if there were more threads */
     RowParts row_parts; /* that begin within a word */
@@ -380,7 +380,7 @@ enum {
 unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
-int kernel_indexed_run(const Func *, const Instr *, int *axis);
+int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);

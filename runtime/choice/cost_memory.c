@@ -463,6 +463,6 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
     } else wrote(w, m.param, n * size * times);
-    int axis, run = kernel_indexed_run(w->f, i, &axis);
+    int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
     w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
 }

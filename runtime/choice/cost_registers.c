@@ -23,10 +23,10 @@ static bool beside_sums(const CostWalk *w)
 
 /* Whether the gather's elements come one by one, each with its address; or beside the sums of products, which
  * leave few registers for anything else, however they come. */
-static bool needs_room(const CostWalk *w, const Instr *gather)
+static bool needs_room(const CostWalk *w, Ranges **ranges, const Instr *gather)
 {
     int axis;
-    return beside_sums(w) || kernel_indexed_run(w->f, gather, &axis) <= 1;
+    return beside_sums(w) || kernel_indexed_run(w->f, ranges, gather, &axis) <= 1;
 }
 
 /* The words of a gather's addresses: beside sums, whose fragments have a word in a place, the vendor's
@@ -36,6 +36,7 @@ static int address_words(const CostWalk *w, const Instr *gather)
 
 typedef struct Gathered {
     const CostWalk *w;
+    Ranges *ranges; /* NULL until they are asked for */
     int64_t most;
 } Gathered;
 
@@ -44,7 +45,7 @@ static int64_t words_of(void *user, const Value *v) { return cost_words(((Gather
 static void at_gather(void *user, const Instr *i, int64_t in_use)
 {
     Gathered *g = user;
-    if (i->op != OP_GATHER || !needs_room(g->w, i)) return;
+    if (i->op != OP_GATHER || !needs_room(g->w, &g->ranges, i)) return;
     int64_t words = in_use + address_words(g->w, i);
     if (words > g->most) g->most = words;
 }

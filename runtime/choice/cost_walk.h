@@ -29,6 +29,7 @@ typedef struct CostLine {
 typedef struct CostWalk {
     Session *s;
     const Func *f;
+    Ranges *ranges; /* NULL until they are asked for */
     const EvalEnv *env;
     CostKept *kept;                           /* by value id */
     uint32_t walk;                            /* this one, from 1 */

@@ -106,6 +106,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         return;
     p->kept = code.plan->keeps_rows;
     p->begins = code.plan->keeps_begins;
+    p->may_keep = code.plan->may_keep;
     p->ctas = code.plan->min_ctas;
     p->threads = code.threads;
     p->cluster = code.cluster;

@@ -59,6 +59,7 @@ int search_kept(Search *z, int best)
     int first = z->n_points, warps = name_of_hint(z, HINT_warps), cluster = name_of_hint(z, HINT_cluster);
     if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA || z->point[best].products)
         return best;
+    if (!z->point[best].may_keep) return best;
     consider_kept(z, z->point[best].at);
     search_estimate(z);
     if (z->n_points == first || !(z->point[first].kept || z->point[first].begins)) {

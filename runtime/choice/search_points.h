@@ -74,6 +74,7 @@ typedef struct SearchPoint {
     bool few_stages;            /* producers run two steps ahead at most */
     bool one_stage;             /* and not while a step is multiplied */
     bool keeps, kept;           /* rows may stay in shared memory; they do */
+    bool may_keep;              /* they would, or begin anywhere, if they might */
     bool begins;                /* they begin anywhere, and stay there if there are enough threads */
     int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */

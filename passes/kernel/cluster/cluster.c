@@ -40,6 +40,7 @@ enum {
 
 typedef struct ClusterRows {
     const Func *f;
+    InstrList stores;   /* of the program */
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
     int64_t least;     /* the bytes of the narrowest access to the row */
@@ -61,8 +62,8 @@ static void longest(void *user, Instr *i)
     ClusterRows *r = user;
     for (int k = 0; k < i->n_results; k++) {
         const Type *t = i->results[k].type;
-        if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
-        if (type_elements(t) > r->row) r->row = type_elements(t);
+        if (t->kind == TYPE_TILE && type_elements(t) > r->row && !kernel_is_cheap(&i->results[k]))
+            r->row = type_elements(t);
     }
 }
 
@@ -97,6 +98,17 @@ static bool reduces_row(const Instr *i, int64_t row)
 {
     return row > 1 && op_is_along_axis(i->op) && is_row(ir_operand(i, 0)->type, row) &&
            ir_operand(i, 0)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == row;
+}
+
+/* Whether something in the block combines the elements of the row. */
+static bool holds_reduction(const Block *b, int64_t row)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (reduces_row(i, row)) return true;
+        for (int k = 0; k < i->n_blocks; k++)
+            if (holds_reduction(i->blocks[k], row)) return true;
+    }
+    return false;
 }
 
 /* Whether the value is computed from the loaded tile element by element. */
@@ -146,11 +158,10 @@ typedef struct Others {
     bool found;
 } Others;
 
-static void stores_too(void *user, Instr *i)
+static void stores_too(Others *o, Instr *i)
 {
-    Others *o = user;
     MemParts m;
-    if (i == o->mem || i->op != OP_STORE || !ir_mem_parts(i, &m) || m.param != o->param) return;
+    if (i == o->mem || !ir_mem_parts(i, &m) || m.param != o->param) return;
     if (stores_what_it_loaded(o->mem, i, o->r->row)) o->r->replaces = true;
     else if (meets_between(o->r, o->mem, i)) o->r->reads_before = true;
     else o->found = true;
@@ -161,7 +172,7 @@ static bool stored_besides(ClusterRows *r, const Instr *mem)
     MemParts m;
     ir_mem_parts(mem, &m);
     Others o = { r, mem, m.param, false };
-    ir_walk(r->f->body, stores_too, &o);
+    for (size_t k = 0; k < r->stores.len; k++) stores_too(&o, r->stores.data[k]);
     return o.found;
 }
 
@@ -186,7 +197,7 @@ static void inspect(ClusterRows *r, const Instr *i)
         return;
     }
     for (int k = 0; k < i->n_results; k++)
-        if (!kernel_is_cheap(&i->results[k]) && !one_row(r, i->results[k].type))
+        if (!one_row(r, i->results[k].type) && !kernel_is_cheap(&i->results[k]))
             refuse(r, i, "its tiles differ in more than one axis");
     for (int k = 0; k < i->n_operands; k++)
         if (!one_row(r, ir_operand(i, k)->type)) refuse(r, i, "its tiles differ in more than one axis");
@@ -276,6 +287,8 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     ir_walk(f->body, product, &products);
     if (products && !d) return; /* Their programs may share a cluster (multicast.c). */
     ir_walk(f->body, longest, &r);
+    if (!d && !holds_reduction(f->body, r.row)) return;
+    ir_collect(&s->arena, f->body, OP_STORE, &r.stores);
     for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");

@@ -16,7 +16,7 @@
 
 typedef struct Runs {
     const Func *f;
-    Ranges *ranges; /* NULL until they are asked for */
+    Ranges **ranges; /* NULL there until they are asked for */
     int axis, n, left;
 } Runs;
 
@@ -58,8 +58,8 @@ static unsigned run_of_shape(Runs *c, const Instr *i, int axis)
 /* Whether no element is below zero, where a quotient that truncates is one that rounds down. */
 static bool not_negative(Runs *c, const Value *v)
 {
-    if (!c->ranges) c->ranges = ranges_new(c->f);
-    return range_of(c->ranges, v).lo >= 0;
+    if (!*c->ranges) *c->ranges = ranges_new(c->f);
+    return range_of(*c->ranges, v).lo >= 0;
 }
 
 /* x by a constant that is a multiple of n: a run has one quotient, and its remainders count if it counts. */
@@ -124,15 +124,21 @@ static unsigned run_of(Runs *c, const Value *v, int axis)
     return run_of_elements(c, i, axis);
 }
 
+static unsigned run_by(const Func *f, Ranges **ranges, const Value *v, int axis, int n)
+{
+    Runs c = { .f = f, .ranges = ranges, .n = n, .left = MOST_ASKED };
+    return run_of(&c, v, axis);
+}
+
 unsigned kernel_run(const Func *f, const Value *v, int axis, int n)
 {
-    Runs c = { .f = f, .n = n, .left = MOST_ASKED };
-    return run_of(&c, v, axis);
+    Ranges *ranges = NULL;
+    return run_by(f, &ranges, v, axis, n);
 }
 
 /* Whether runs of n elements along the axis lie side by side in memory, each wholly in range or wholly out of
  * range, and masked alike. */
-static bool lies_in_runs(const Func *f, const MemParts *m, int unit, int axis, int n)
+static bool lies_in_runs(const Func *f, Ranges **ranges, const MemParts *m, int unit, int axis, int n)
 {
     const Param *p = &f->params[m->param];
     const Dim *d = &f->dims[p->dims[unit]];
@@ -141,12 +147,12 @@ static bool lies_in_runs(const Func *f, const MemParts *m, int unit, int axis, i
     for (int a = 0; a < m->rank; a++) {
         int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && stride % n) return false;
-        if (!(kernel_run(f, m->idx[a], axis, n) & (a == unit ? RUN_COUNTS : RUN_EQUAL))) return false;
+        if (!(run_by(f, ranges, m->idx[a], axis, n) & (a == unit ? RUN_COUNTS : RUN_EQUAL))) return false;
     }
-    return !m->mask || kernel_run(f, m->mask, axis, n) & RUN_EQUAL;
+    return !m->mask || run_by(f, ranges, m->mask, axis, n) & RUN_EQUAL;
 }
 
-int kernel_indexed_run(const Func *f, const Instr *i, int *axis)
+int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis)
 {
     MemParts m;
     int unit = -1;
@@ -158,6 +164,6 @@ int kernel_indexed_run(const Func *f, const Instr *i, int *axis)
     if (t->kind != TYPE_TILE || unit < 0 || p->type->dtype == DT_BOOL) return 1;
     for (int n = 16 / dtype_bytes(p->type->dtype); n > 1; n /= 2)
         for (*axis = t->rank - 1; *axis >= 0; --*axis)
-            if (t->shape[*axis] % n == 0 && lies_in_runs(f, &m, unit, *axis, n)) return n;
+            if (t->shape[*axis] % n == 0 && lies_in_runs(f, ranges, &m, unit, *axis, n)) return n;
     return 1;
 }

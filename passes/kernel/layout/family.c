@@ -339,6 +339,16 @@ static const Layout *in_runs(Layouter *c, const Group *g, int rank, const int64_
     return kernel_row_layout(&c->s->arena, c->p, &t, g->runs - 1);
 }
 
+/* The group's layout of blocks. Most of its values have one shape. */
+static const Layout *blocked(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    const size_t size = (size_t)rank * sizeof *shape;
+    if (g->blocked && g->blocked->rank == rank && !memcmp(g->shape, shape, size)) return g->blocked;
+    g->blocked = group_blocked(c, g, rank, shape);
+    memcpy(g->shape, shape, size);
+    return g->blocked;
+}
+
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -353,7 +363,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         if (!l) l = group_of_records(c, g, rank, shape);
         if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = in_runs(c, g, rank, shape);
-        if (!l) l = group_blocked(c, g, rank, shape);
+        if (!l) l = blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);
     return l;
@@ -380,6 +390,6 @@ static const Layout *layout_for(Layouter *c, const Value *v)
 
 void group_assign(Layouter *c, Value *v)
 {
-    if (v->type->kind == TYPE_TILE && !v->type->layout && group_takes(v))
+    if (v->type->kind == TYPE_TILE && !v->type->layout && group_takes_now(c, v))
         v->type = layouts_typed(&c->p->layouts, v->type, layout_for(c, v));
 }

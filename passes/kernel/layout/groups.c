@@ -17,9 +17,12 @@ Group *group_of(Layouter *c, const Value *v) { return &c->g[find(c, v->id)]; }
 
 bool group_takes(const Value *v) { return v->type->kind == TYPE_TILE && !kernel_is_cheap(v); }
 
+bool group_takes_now(Layouter *c, const Value *v)
+{ return v->type->kind == TYPE_TILE && !kernel_is_cheap_in(&c->cheap, v); }
+
 static void unite(Layouter *c, const Value *a, const Value *b)
 {
-    if (!group_takes(a) || !group_takes(b)) return;
+    if (!group_takes_now(c, a) || !group_takes_now(c, b)) return;
     int x = find(c, a->id), y = find(c, b->id);
     if (x != y) c->g[y].parent = x;
 }
@@ -83,7 +86,7 @@ static void link_values(void *user, Instr *i)
 
 static void note_shape(Layouter *c, const Value *v, bool mma)
 {
-    if (!group_takes(v)) return;
+    if (!group_takes_now(c, v)) return;
     Group *g = group_of(c, v);
     g->rank = v->type->rank;
     if (mma && !g->box_of_mma) {
@@ -143,12 +146,12 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
         g->kind = kernel_mma_kind(c->s, name);
         g->native = true;
     }
-    if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
+    if (wgmma && group_takes_now(c, ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
         group_of(c, ir_operand(i, 0))->left = i;
     for (int k = 0; k < 2; k++) { /* If a product feeds another product, keep its rows together. */
         Value *v = ir_operand(i, k);
         while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
-        if (group_takes(v)) group_of(c, v)->rows = true;
+        if (group_takes_now(c, v)) group_of(c, v)->rows = true;
     }
 }
 
@@ -156,7 +159,7 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
 static void note_copy(Layouter *c, const Instr *i)
 {
     for (int k = 2; k < i->n_operands; k++) {
-        if (!group_takes(ir_operand(i, k))) continue;
+        if (!group_takes_now(c, ir_operand(i, k))) continue;
         Group *g = group_of(c, ir_operand(i, k));
         g->access_bytes = INT32_MAX;
         g->unit = group_copied(c, i)->order[0];
@@ -199,7 +202,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     Value *v = m->result ? m->result : m->values[0];
     int axis;
     kernel_unit_axis(c->f, i, &axis);
-    if (!group_takes(v) || axis < 0) return;
+    if (!group_takes_now(c, v) || axis < 0) return;
     Group *g = group_of(c, v);
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
     note_shift(c, g, i, v, axis);
@@ -215,12 +218,12 @@ static void note_indexed(Layouter *c, const Instr *i)
     int axis;
     for (int k = 0; k < i->n_operands + i->n_results; k++) {
         const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
-        if (group_takes(v)) group_of(c, v)->unfit = true;
+        if (group_takes_now(c, v)) group_of(c, v)->unfit = true;
     }
     if (!ir_mem_parts(i, &m)) return;
     const Value *v = m.result ? m.result : m.values[0];
-    if (!group_takes(v)) return;
-    int n = kernel_indexed_run(c->f, i, &axis);
+    if (!group_takes_now(c, v)) return;
+    int n = kernel_indexed_run(c->f, &c->ranges, i, &axis);
     if (n > 1) note_wide(group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
     else group_of(c, v)->one_by_one += type_elements(v->type);
 }
@@ -236,7 +239,7 @@ static bool moves_shape(const Instr *i)
 
 static void note_moved(Layouter *c, const Instr *i)
 {
-    if (!moves_shape(i) || !group_takes(ir_result(i)) || !group_takes(ir_operand(i, 0))) return;
+    if (!moves_shape(i) || !group_takes_now(c, ir_result(i)) || !group_takes_now(c, ir_operand(i, 0))) return;
     Group *g = group_of(c, ir_result(i));
     if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
 }
@@ -245,7 +248,7 @@ static void note_moved(Layouter *c, const Instr *i)
 static void note_dropped(Layouter *c, const Instr *i)
 {
     if (!op_reduces(i->op) || i->n_results != 1 || !ir_attr_int(i, ATTR_DROP, 0) ||
-        !group_takes(ir_result(i)) || !group_takes(ir_operand(i, 0)) || !ir_loop_around(i))
+        !group_takes_now(c, ir_result(i)) || !group_takes_now(c, ir_operand(i, 0)) || !ir_loop_around(i))
         return;
     Group *g = group_of(c, ir_result(i));
     if (!g->dropped) g->dropped = i;
@@ -265,25 +268,25 @@ static void note_anchors(void *user, Instr *i)
     for (int b = 0; b < i->n_blocks; b++)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
     if (mma) note_product(c, i, wgmma);
-    if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes(ir_operand(i, 0)) &&
+    if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes_now(c, ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         group_of(c, ir_operand(i, 0))->rows = true;
-    if (op_reduces(i->op) && group_takes(ir_operand(i, 0)) && ir_operand(i, 0)->type->rank == 2 &&
+    if (op_reduces(i->op) && group_takes_now(c, ir_operand(i, 0)) && ir_operand(i, 0)->type->rank == 2 &&
         !ir_attr_int(i, ATTR_AXIS, 0))
         group_of(c, ir_operand(i, 0))->columns = true;
     if (op_is_along_axis(i->op) && !op_reduces(i->op)) {
         int last = ir_operand(i, 0)->type->rank - 1,
             axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, last);
         for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)
-            if (group_takes(ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
-        if (group_takes(ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
+            if (group_takes_now(c, ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
+        if (group_takes_now(c, ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
     }
     if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
-    if (i->op == OP_RESHAPE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0))) {
+    if (i->op == OP_RESHAPE && group_takes_now(c, ir_result(i)) && group_takes_now(c, ir_operand(i, 0))) {
         note_reshape(&group_of(c, ir_result(i))->reshape, i);
         note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
     }
-    if (i->op == OP_PERMUTE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0)))
+    if (i->op == OP_PERMUTE && group_takes_now(c, ir_result(i)) && group_takes_now(c, ir_operand(i, 0)))
         group_of(c, ir_result(i))->permute = i;
     note_moved(c, i);
     if (i->op == OP_SLICE || i->op == OP_CONCAT) group_note_component(c, i);
@@ -316,6 +319,7 @@ void group_all(Layouter *c)
 {
     c->n = c->f->module->next_id;
     c->g = arena_array(&c->s->arena, Group, c->n);
+    c->cheap.size = arena_array(&c->s->arena, uint16_t, c->n);
     for (uint32_t i = 0; i < c->n; i++) c->g[i].parent = (int)i;
     ir_walk(c->f->body, link_values, c);
     ir_walk(c->f->body, link_indexed, c);

@@ -47,9 +47,19 @@ typedef struct Group {
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
     uint32_t components; /* a bit for each axis of which single positions are taken, or joined */
     bool visiting;
-    bool circular; /* the group whose layout it would take asked for its own */
-    bool followed; /* has the layout in which its first value comes from another group's */
+    bool circular;         /* the group whose layout it would take asked for its own */
+    bool followed;         /* has the layout in which its first value comes from another group's */
+    const Layout *blocked; /* the last layout of blocks that a value asked for, and its shape */
+    int64_t shape[TILE_MAX_RANK];
 } Group;
+
+/* What kernel_is_cheap says of many values, while no operation changes (layout_table.c): `size` has a row for
+ * each number of a value, all of them 0 at first. */
+typedef struct CheapValues {
+    uint16_t *size;
+    bool too_deep;
+} CheapValues;
+bool kernel_is_cheap_in(CheapValues *, const Value *);
 
 typedef struct Layouter {
     Session *s;
@@ -57,12 +67,15 @@ typedef struct Layouter {
     KernelPlan *p;
     Group *g;
     uint32_t n;
+    Ranges *ranges;    /* NULL until they are asked for, by group_all alone */
+    CheapValues cheap; /* of those that have numbers below n, until operands get the layouts they need */
 } Layouter;
 
 /* groups.c */
 void group_all(Layouter *); /* finds the groups of all values, and their uses */
 Group *group_of(Layouter *, const Value *);
 bool group_takes(const Value *); /* whether the value is a tile in registers, and not virtual */
+bool group_takes_now(Layouter *, const Value *); /* the same before operands get the layouts they need */
 /* Whether gathers and the like access most of the group's elements one by one. */
 static inline bool group_is_one_by_one(const Group *g) { return !g->mma && g->one_by_one > g->in_vectors; }
 bool group_is_odd(Layouter *, const Instr *access, const Value *, int axis);

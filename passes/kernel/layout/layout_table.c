@@ -1,5 +1,6 @@
 /* layout_table.c: the table between the texts of layouts on types and the structures, and small questions
  * that many kernel passes ask. */
+#include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/registers.h"
 #include "ir/range.h"
 
@@ -83,6 +84,16 @@ static bool unit_reshape(const Type *a, const Type *b)
     }
 }
 
+/* The operations that a virtual value may consist of. */
+enum { MOST_VIRTUAL = 512 };
+
+static bool may_be_virtual(const Value *v, const Instr *d)
+{
+    return op_has(d->op, OPF_VIRTUAL) &&
+           (d->op != OP_RESHAPE ||
+               (unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE));
+}
+
 /* Every user computes the value again, and so does every use of a part of it. `left` limits the total number
  * of operations. */
 static bool is_cheap(const Value *v, int *left)
@@ -91,10 +102,7 @@ static bool is_cheap(const Value *v, int *left)
     const Instr *d = v->def;
     if (!d || --*left < 0) return false;
     if (d->op == OP_SPLAT || d->op == OP_ARANGE) return true;
-    if (!op_has(d->op, OPF_VIRTUAL)) return false;
-    if (d->op == OP_RESHAPE &&
-        (!unit_reshape(ir_operand(d, 0)->type, v->type) || ir_operand(d, 0)->type->kind != TYPE_TILE))
-        return false;
+    if (!may_be_virtual(v, d)) return false;
     for (int k = 0; k < d->n_operands; k++)
         if (!is_cheap(ir_operand(d, k), left)) return false;
     return true;
@@ -102,8 +110,34 @@ static bool is_cheap(const Value *v, int *left)
 
 bool kernel_is_cheap(const Value *v)
 {
-    int left = 512;
+    int left = MOST_VIRTUAL;
     return is_cheap(v, &left);
+}
+
+/* The number of operations that is_cheap would count, or more than MOST_VIRTUAL if the value is not cheap.
+ * Behind so many operations on one path the value that was asked for is not cheap, but values on that path
+ * may be, so that none of them is kept. */
+static int size_of(CheapValues *c, const Value *v, int depth)
+{
+    if (v->type->kind == TYPE_SCALAR) return 0;
+    const Instr *d = v->def;
+    if (!d) return MOST_VIRTUAL + 1;
+    if (c->size[v->id]) return c->size[v->id];
+    c->too_deep |= depth > MOST_VIRTUAL;
+    if (depth > MOST_VIRTUAL) return MOST_VIRTUAL + 1;
+    bool leaf = d->op == OP_SPLAT || d->op == OP_ARANGE;
+    int n = leaf || may_be_virtual(v, d) ? 1 : MOST_VIRTUAL + 1;
+    for (int k = 0; k < d->n_operands && n <= MOST_VIRTUAL && !leaf; k++)
+        n += size_of(c, ir_operand(d, k), depth + 1);
+    if (n > MOST_VIRTUAL) n = MOST_VIRTUAL + 1;
+    if (!c->too_deep) c->size[v->id] = (uint16_t)n;
+    return n;
+}
+
+bool kernel_is_cheap_in(CheapValues *c, const Value *v)
+{
+    c->too_deep = false;
+    return size_of(c, v, 1) <= MOST_VIRTUAL;
 }
 
 bool kernel_is_zero(const Value *v)

@@ -60,6 +60,7 @@ static void visit(void *user, Instr *i)
 {
     RowStarts *x = user;
     bool rows = false;
+    if (!x->ok) return;
     for (int k = 0; k < i->n_results; k++) rows |= kernel_is_row_tile(i->results[k].type);
     for (int k = 0; k < i->n_operands; k++) rows |= kernel_is_row_tile(ir_operand(i, k)->type);
     if (i->n_blocks) x->ok = false;

@@ -79,8 +79,13 @@ bool window_has_runs(const Layout *l, int axis, int run)
             runs = runs && c[d] == from[d] + (d == axis ? (int32_t)(r % (uint32_t)run) : 0);
         runs = runs && from[axis] % run == 0;
     }
-    for (uint32_t k = 0; k < layout_lanes(l) * layout_warps(l) && runs; k++) {
-        layout_element(l, 0, k % layout_lanes(l), k / layout_lanes(l), 0, c);
+    /* Lanes and warps add their parts, which are multiples of a run together where each of them is. */
+    for (uint32_t k = 0; k < layout_lanes(l) && runs; k++) {
+        layout_element(l, 0, k, 0, 0, c);
+        runs = c[axis] % run == 0;
+    }
+    for (uint32_t k = 0; k < layout_warps(l) && runs; k++) {
+        layout_element(l, 0, 0, k, 0, c);
         runs = c[axis] % run == 0;
     }
     return runs;

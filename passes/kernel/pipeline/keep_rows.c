@@ -425,13 +425,16 @@ static bool keep(void *user)
     Keep k = { .c = a->c };
     KernelPlan *p = a->c->p;
     const Decision *d = asked(a->c, false);
-    int ctas = (d || !kernel_skips(p, PASS_KEEP_ROWS)) && find(&k) ? ctas_with_rows(&k) : 0;
+    int ctas = find(&k) ? ctas_with_rows(&k) : 0;
     if (d && !ctas)
         return schedule_refuse(p, d,
             "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which "
             "are needed on both sides of a reduction, and fit shared memory");
-    p->keeps_begins = k.many && worth(&k, a, 1); /* with other warps or CTAs */
-    if (!ctas || !worth(&k, a, ctas)) return false;
+    const bool begins = k.many && worth(&k, a, 1), keeps = ctas && worth(&k, a, ctas);
+    p->may_keep = begins || keeps;
+    if (!d && kernel_skips(p, PASS_KEEP_ROWS)) return false;
+    p->keeps_begins = begins; /* with other warps or CTAs */
+    if (!keeps) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
     p->keeps_begins = k.start.bytes > 0;

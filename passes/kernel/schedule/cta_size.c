@@ -25,8 +25,8 @@ static void measure(void *user, Instr *i)
     MemParts m;
     for (int k = 0; k < i->n_results; k++) {
         const Type *t = i->results[k].type;
-        if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
-        if (type_elements(t) > z->tile) z->tile = type_elements(t);
+        if (t->kind == TYPE_TILE && type_elements(t) > z->tile && !kernel_is_cheap(&i->results[k]))
+            z->tile = type_elements(t);
     }
     if (i->op == OP_MMA) {
         if (z->block != i->block) z->here = 0;
@@ -232,7 +232,7 @@ typedef struct Largest {
 
 static void larger(Largest *l, const Value *v)
 {
-    if (v->type->kind != TYPE_TILE || kernel_is_cheap(v) || type_elements(v->type) <= l->elements) return;
+    if (v->type->kind != TYPE_TILE || type_elements(v->type) <= l->elements || kernel_is_cheap(v)) return;
     *l = (Largest){ v, type_elements(v->type) };
 }
 

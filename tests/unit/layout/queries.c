@@ -22,6 +22,19 @@ static void test_coverage(void)
     }
 }
 
+/* The coordinates of all lanes at once, of a register and a warp, against those of each. */
+static int wrong_lanes(const Layout *l, uint32_t reg, uint32_t warp)
+{
+    int32_t all[LAYOUT_MAX_LANES][LAYOUT_MAX_RANK], c[LAYOUT_MAX_RANK];
+    int bad = 0;
+    layout_lane_elements(l, reg, warp, all);
+    for (uint32_t t = 0; t < layout_lanes(l); t++) {
+        layout_element(l, reg, t, warp, 0, c);
+        bad += memcmp(all[t], c, l->rank * sizeof *c) != 0;
+    }
+    return bad;
+}
+
 /* Owners, copies, registers found, terms: each against layout_element. */
 static void test_inverse(void)
 {
@@ -49,6 +62,8 @@ static void test_inverse(void)
                     if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG]))
                         unique[c[0] * l->cover[1] + c[1]]++;
                 }
+        for (uint32_t w = 0; w < layout_warps(l); w++)
+            for (uint32_t r = 0; r < layout_regs(l); r++) bad += wrong_lanes(l, r, w);
         /* The threads that are unique hold each element exactly once. */
         for (int32_t k = 0; k < l->cover[0] * l->cover[1]; k++) bad += unique[k] != 1;
         free(unique);
