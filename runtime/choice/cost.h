@@ -94,6 +94,8 @@ void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *en
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 
+/* cost_registers.c: registers of a thread that the code wants. */
+double cost_registers_wanted(const Cost *, const DeviceModel *);
 /* queueing.c: the part of the time in which memory works for `k` CTAs of a multiprocessor. */
 double cost_memory_at_work(double k, double serve, double start, double rest);
 

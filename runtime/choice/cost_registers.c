@@ -1,7 +1,9 @@
-/* cost_registers.c: of cost: how many registers of a thread tiles take that are in use at one place. */
+/* cost_registers.c: of cost: how many registers of a thread tiles take that are in use at one place, and the
+ * code in all. */
 #include "passes/kernel/layout/registers.h"
 #include "passes/kernel/schedule/live.h"
 #include "runtime/choice/cost_walk.h"
+#include <math.h>
 
 int cost_words(const CostWalk *w, const Type *t)
 {
@@ -96,4 +98,23 @@ int cost_held_words(const CostWalk *w)
     Largest x = { .w = w };
     ir_walk(w->f->body, look_at_results, &x);
     return x.words;
+}
+
+/* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, or what a loop carries
+ * and loads in a round, and addresses beside them. Products whose operands come from registers read them
+ * ahead as far as there is room. */
+double cost_registers_wanted(const Cost *c, const DeviceModel *m)
+{
+    if (c->consumers) {
+        double loaded = c->chained && c->loaded ? c->loaded + m->registers_chained : 0;
+        return fmax(c->held, c->gathered) + m->registers_specialized + loaded;
+    }
+    double words = fmax((c->shifted ? 2 : 1) * c->words, c->stages ? 0 : c->round);
+    double own = fmax(c->held, words) + m->registers_plain;
+    if (c->mma <= 0) return own;
+    own = fmax(own, c->gathered + m->registers_plain);
+    if (c->waits > 0) own = fmax(own, c->held + c->loaded + m->registers_plain);
+    if (c->wide) return fmax(own, c->held + m->registers_wide);
+    return fmax(
+        own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
 }

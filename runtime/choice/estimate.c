@@ -72,31 +72,12 @@ static double clusters_at_once(const Estimate *e, int cluster)
     return fmax(1, floor(units / (double)cluster));
 }
 
-/* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, or what a loop carries
- * and loads in a round, and addresses beside them. Products whose operands come from registers read them
- * ahead as far as there is room. */
-static double registers_wanted(const Cost *c, const DeviceModel *m)
-{
-    if (c->consumers) {
-        double loaded = c->chained && c->loaded ? c->loaded + m->registers_chained : 0;
-        return fmax(c->held, c->gathered) + m->registers_specialized + loaded;
-    }
-    double words = fmax((c->shifted ? 2 : 1) * c->words, c->stages ? 0 : c->round);
-    double own = fmax(c->held, words) + m->registers_plain;
-    if (c->mma <= 0) return own;
-    own = fmax(own, c->gathered + m->registers_plain);
-    if (c->waits > 0) own = fmax(own, c->held + c->loaded + m->registers_plain);
-    if (c->wide) return fmax(own, c->held + m->registers_wide);
-    return fmax(
-        own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
-}
-
 /* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that
  * it may. */
 static double resident_ctas(const Estimate *e)
 {
     const Cost *c = e->c;
-    double wanted = ceil((registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
+    double wanted = ceil((cost_registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
     double registers = c->shifted ? c->registers : fmin(c->registers, wanted);
     double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
     n = fmin(n, floor((double)e->t->sm_threads / c->threads));
@@ -141,7 +122,8 @@ static double l2_time(const Estimate *e)
                    e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn +
                    (e->plain ? e->m->split_weight * c->split : 0);
     double time = e->share * bytes / e->m->l2 / e->iterations;
-    time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
+    double least = e->plain ? e->m->plain_few_programs_l2 : e->m->few_programs_l2;
+    time *= fmax(least, fmin(1, all_ctas(c) / e->units));
     if (e->plain) time *= e->m->plain_l2;
     return time + e->share * e->m->cut_row * c->cut / e->iterations;
 }
@@ -231,7 +213,7 @@ static double slowdown(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    double over = registers_wanted(c, m) - c->room, slower = 1;
+    double over = cost_registers_wanted(c, m) - c->room, slower = 1;
     if (over > 0)
         slower = m->spill + (c->consumers ? m->spill_register_specialized : m->spill_register) * over;
     if (c->consumers == 2 && c->chained && e->programs <= 1)
@@ -318,11 +300,19 @@ static double shares_time(const Estimate *e, double rest, double walk, double en
     return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
 }
 
-/* Rounds of products, the last of which has less than a program for each multiprocessor: those it has share
- * L2 and memory with fewer others. */
+/* Whether the programs of a launch share what bounds them: TMA's bytes come from L2 and memory, which are the
+ * device's, and so is the power that products draw. What warps copy or compute is bound by their own
+ * multiprocessor. */
+static bool shares_device(const Cost *c)
+{ return c->consumers > 0 && multiplies(c) && !c->chained && c->cp_async <= 0; }
+
+/* Rounds of programs, whose iterations take as long as those of so many whole rounds. Where a part of the
+ * multiprocessors has a program, these have more of the device each. */
 static double rounds_of(const Estimate *e, double n)
 {
     double whole = floor(n), last = n - whole;
+    if (last > 0 && shares_device(e->c))
+        return whole + pow(last, e->m->few_programs * fmin(1, e->iteration.l2 / e->iteration.pace));
     if (!multiplies(e->c) || whole < 1 || last <= 0) return ceil(n);
     return whole + 1 - e->m->last_round * (1 - last);
 }
@@ -345,14 +335,18 @@ static double programs_time(const Estimate *e)
         if (c->shares > 1)
             return begin + m->scheduler + floor(n) * fmax(steady, walk + end) +
                    shares_time(e, n - floor(n), fmax(steady - store, walk), end);
-        return begin + m->scheduler + mine * fmax(steady, walk + end);
+        double ends = uneven ? mine : ceil(n);
+        return begin + m->scheduler + fmax(mine * (steady - store) + ends * store, mine * walk + ends * end);
     }
-    double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);
+    double busy =
+        fmax(mine * e->iterations * t->pace + (uneven ? mine : ceil(n)) * store, mine * m->cta_start);
     if (e->many_rows) return busy;
-    double rounds = uneven ? fmax(n / k + tail, c->heaviest) : rounds_of(e, n / k), each = t->alone;
+    double rounds = n <= k ? rounds_of(e, fmin(n, 1)) : rounds_of(e, n / k), each = t->alone;
+    if (uneven) rounds = fmax(n / k + tail, c->heaviest);
+    double ends = uneven ? rounds : ceil(n / k);
     if (fmin(k, n) > 1 && multiplies(c))
         each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
-    double chain = rounds * (begin + e->iterations * each + end);
+    double chain = ends * (begin + end) + rounds * e->iterations * each;
     return multiplies(c) ? fmax(busy, chain) : BLEND(m->blend_iteration, busy, chain);
 }
 
