@@ -44,6 +44,7 @@ typedef struct KernelOptions {
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */
     int most_ctas;    /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
+    int least_ctas;   /* and at least, of a kernel that streams (schedule/occupancy.h); 0: any */
     int l2_percent;   /* the part of L2 that one group of streams may take; 0: the default */
     bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
                          before it accesses memory (CUDA, sm_90 and later) */
@@ -95,6 +96,7 @@ typedef struct KernelPlan {
     int producer_registers, cp_async_registers, consumer_registers;
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
+    bool streams;        /* and may ask for more (schedule/occupancy.h) */
     bool keeps_rows;     /* in shared memory (keep_rows.c) */
     bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
                          * be if there were more threads */

@@ -280,9 +280,9 @@ static const Layout *transposed_in_place(Layouter *c, const Instr *i)
     return layout_permute(&c->s->arena, layouts_get(&c->p->layouts, from), axes);
 }
 
-/* What changes its shape alone, of a value that follows another one (family.c), by a permutation or by joining
- * two tiles, is computed where its elements are, and converted afterwards if need be: a conversion moves
- * vectors, where each operand of a join would be written element by element. */
+/* What changes its shape alone, of a value that follows another one (family.c), by a permutation or by
+ * joining two tiles, is computed where its elements are, and converted afterwards if need be: a conversion
+ * moves vectors, where each operand of a join would be written element by element. */
 static void fix_moved(Layouter *c, Instr *i)
 {
     const Value *v = ir_operand(i, 0); /* perhaps made by this pass, and then in no group */
