@@ -44,7 +44,6 @@ typedef struct KernelOptions {
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */
     int most_ctas;    /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
-    int least_ctas;   /* and at least, of a kernel that streams (schedule/occupancy.h); 0: any */
     int l2_percent;   /* the part of L2 that one group of streams may take; 0: the default */
     bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
                          before it accesses memory (CUDA, sm_90 and later) */
@@ -91,8 +90,7 @@ typedef struct KernelPlan {
     LayoutTable layouts;
     int warps;          /* that hold the tiles of a program: of the CTA, or of the consumers */
     int producer_warps; /* 0: no warp specialization */
-    int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
-                         after those of the producer. */
+    int cp_async_warps; /* cp.async producers, for rings that TMA cannot fill; behind the producer's warp */
     int producer_registers, cp_async_registers, consumer_registers;
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */

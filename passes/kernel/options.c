@@ -7,7 +7,6 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .schedule_name = o->schedule_name,
         .passes = o,
         .most_ctas = o->most_ctas,
-        .least_ctas = o->least_ctas,
         .skip = pass_set_of(o->skip),
         .with = pass_set_of(o->with) };
     /* No CTA draws programs, so the order of programs is free. */
