@@ -278,9 +278,10 @@ static int ctas_of(const Target *t, int threads, int registers)
     return each > 0 ? t->sm_registers / (threads * each) : 0;
 }
 
-/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if its
- * registers leave room for fewer and shared memory for as many. That counts if nothing spills and the code is
- * no longer, but for a little: arithmetic that is done again takes time of its own. */
+/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if these
+ * are a third more than its registers leave room for, and shared memory has room for them. That counts if
+ * nothing spills and the code is no longer, but for a little: arithmetic that is done again takes time of its
+ * own. */
 static bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     static const int wanted[] = { 1536, 1024 };
@@ -296,7 +297,7 @@ static bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *
         int n = (wanted[k] + threads / 2) / threads;
         if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
         while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
-        if (n <= ctas_of(t, threads, a->registers)) return true;
+        if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
         options.passes.least_ctas = n;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
             return false;
