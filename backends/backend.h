@@ -87,7 +87,8 @@ typedef struct Artifact {
     LaunchShape shape;
     const char *schedule; /* GPU: what was decided, as text that can be read back (docs/schedule.md); CPU: the
                              plan, for people */
-    int ctas; /* CTAs of a multiprocessor that the launch bounds ask for, where no hint does; 0: none */
+    int ctas;     /* CTAs of a multiprocessor that the launch bounds ask for, where no hint does; 0: none */
+    bool streams; /* bounds for more CTAs may be worth fewer registers (schedule/occupancy.h) */
     int registers_planned; /* of a thread, as the schedule expects; 0 unknown */
     bool too_large; /* the tiles take more shared memory, or on AMD more registers, than there is: smaller
                        ones may do. Also where compiling failed */

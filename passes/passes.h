@@ -90,8 +90,9 @@ typedef struct PassOptions {
     bool approx, ftz; /* use approximate division and functions, and flush denormals (approx.c) */
     /* "xcd", "chunk:64", "head+raster:8", "auto", "none"; NULL: the kernel decides (remap.c) */
     const char *remap;
-    int xcds;      /* the chiplets of the target; 0: as in the table of targets */
-    int most_ctas; /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
+    int xcds;       /* the chiplets of the target; 0: as in the table of targets */
+    int most_ctas;  /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
+    int least_ctas; /* and at least, of a kernel that streams (schedule/occupancy.h); 0: any */
 } PassOptions;
 
 PassOptions pass_options_default(const Target *);

@@ -171,6 +171,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .entry = code.name,
         .registers_planned = code.planned_registers,
         .ctas = f->hints.occupancy ? 0 : code.plan->min_ctas,
+        .streams = code.plan->streams,
         .slots = code.slots,
         .n_slots = code.n_slots,
         .maps = code.maps,

@@ -90,11 +90,11 @@ typedef struct KernelPlan {
     LayoutTable layouts;
     int warps;          /* that hold the tiles of a program: of the CTA, or of the consumers */
     int producer_warps; /* 0: no warp specialization */
-    int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
-                         after those of the producer. */
+    int cp_async_warps; /* cp.async producers, for rings that TMA cannot fill; behind the producer's warp */
     int producer_registers, cp_async_registers, consumer_registers;
     bool registers_full;       /* products hold more registers of a consumer than it can have */
     int min_ctas;              /* launch bounds */
+    bool streams;              /* and may ask for more (schedule/occupancy.h) */
     bool keeps_rows, may_keep; /* rows are in shared memory (keep_rows.c); or would be but for --skip-pass */
     bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
                          * be if there were more threads */

@@ -271,6 +271,46 @@ static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled 
     return true;
 }
 
+/* The CTAs of `threads` threads that a multiprocessor holds by its registers alone. */
+static int ctas_of(const Target *t, int threads, int registers)
+{
+    int each = (registers + t->register_step - 1) / t->register_step * t->register_step;
+    return each > 0 ? t->sm_registers / (threads * each) : 0;
+}
+
+/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if these
+ * are a third more than its registers leave room for, and shared memory has room for them. That counts if
+ * nothing spills and the code is no longer, but for a little: arithmetic that is done again takes time of its
+ * own. */
+static bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
+{
+    static const int wanted[] = { 1536, 1024 };
+    const Target *t = m->options.target;
+    const Artifact *a = &compiled->artifact;
+    int threads = a->shape.threads;
+    int64_t shared = a->shape.shared_bytes + t->cta_shared_bytes;
+    if (!text->artifact.streams || a->spill_bytes || a->registers <= 0) return true;
+    if (a->static_shared_bytes > 0) shared += a->static_shared_bytes;
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        CompileOptions options = m->options;
+        Compiled again, of;
+        int n = (wanted[k] + threads / 2) / threads;
+        if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
+        while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
+        if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
+        options.passes.least_ctas = n;
+        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
+            return false;
+        of = again;
+        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
+        if (again.artifact.spill_bytes || again.artifact.size > a->size + a->size / 32) continue;
+        *compiled = again;
+        *text = of;
+        return true;
+    }
+    return true;
+}
+
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
@@ -290,7 +330,7 @@ static tile_status compile(Making *m)
         double start = clock_ms();
         text = compiled;
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled) &&
-             compile_for_fewer(m, ast, &compiled, &text);
+             compile_for_fewer(m, ast, &compiled, &text) && compile_for_more(m, ast, &compiled, &text);
         m->vendor_ms += clock_ms() - start;
     }
     context_report(c, m->s, m->title);

@@ -35,7 +35,10 @@ static const char *resources(const char *text)
     static _Thread_local char text_of[100];
     int spills = fake.spills_at && ctas >= fake.spills_at;
     snprintf(text_of, sizeof text_of,
-        "    8 bytes stack frame, %d bytes spill stores, 16 bytes spill loads\n", spills ? fake.spills : 12);
+        "    8 bytes stack frame, %d bytes spill stores, 16 bytes spill loads\n",
+        spills      ? fake.spills
+        : fake.used ? 0
+                    : 12);
     return text_of;
 }
 
@@ -58,11 +61,11 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
         snprintf(f->program, sizeof f->program, "%s", q->text));
     if (fake.compile_error[0]) snprintf(q->log, sizeof q->log, "%s", fake.compile_error);
     else
-        snprintf(q->log, sizeof q->log, "%s%s%s",
+        snprintf(q->log, sizeof q->log, "%s%sptxas info    : Used %d %s",
             "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function "
             "properties for k\n",
-            resources(q->text),
-            "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
+            resources(q->text), fake.used ? fake.used : 40,
+            "registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
     return fake.compile_error[0] ? 6 : 0;
 }
 

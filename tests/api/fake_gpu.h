@@ -28,6 +28,7 @@ typedef struct FakeState {
     char crash_arch[32];     /* the compiler ends the process for this architecture */
     int spills_at;           /* launch bounds of so many CTAs and more make a kernel spill; 0: none do */
     int spills;              /* bytes */
+    int used;                /* registers of a thread, and other kernels spill nothing; 0: 40, and 12 bytes */
     char compile_error[256]; /* the compiler fails with this log */
     int capturing;
     int captured_globally; /* by another thread: forbidden is what waits or allocates, except in a relaxed

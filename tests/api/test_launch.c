@@ -77,6 +77,49 @@ static void test_spilling(void)
     }
 }
 
+/* A kernel that loads, computes and stores once gets bounds for 1536 threads, or for 1024, if its registers
+ * leave room for fewer, nothing spills, and neither a loop, a reduction nor a hint speaks against it. */
+static void test_more_ctas(void)
+{
+    static const char once[] = "kernel k(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
+                               " store(X[program_id(), :], x * x);\n}\n",
+                      reduced[] =
+                          "kernel k(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
+                          " store(X[program_id(), :], x / sum(x, axis = 0));\n}\n",
+                      loop[] = "kernel k(inout f32 X[M, N]) grid (M)\n{\n for j in 0 .. cdiv(N, 1024) {\n"
+                               " let x = load(X[program_id(), j*1024 +: 1024]);\n"
+                               " store(X[program_id(), j*1024 +: 1024], x * x);\n }\n}\n";
+    static const struct {
+        const char *text;
+        int occupancy, registers, at, compiles;
+        const char *head;
+    } cases[] = { { once, 0, 40, 0, 1, "128, at most 255 registers" },
+        { once, 0, 64, 0, 2, "128, at most 40 registers" },
+        { once, 0, 96, 12, 3, "128, at most 64 registers" },
+        { once, 4, 96, 0, 1, "128, at most 128 registers" },
+        { reduced, 0, 96, 0, 1, "128, at most 64 registers" },
+        { loop, 0, 96, 0, 1, "128, at most 255 registers" } };
+    for (int k = 0; k < 6; k++) {
+        tile_binding hints[] = { { "warps", TILE_BIND_INT, { .i = 4 } },
+            { "occupancy", TILE_BIND_INT, { .i = cases[k].occupancy } } };
+        int64_t shape[2] = { 3, 4096 };
+        tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
+        tile_arg a = tile_arg_tensor(&t);
+        tile_variant_info v = { .struct_size = sizeof v };
+        open_add();
+        fake->used = cases[k].registers;
+        fake->spills_at = cases[k].at;
+        fake->spills = 8;
+        OK(ctx, kernel_of(ctx, cases[k].text, "k", hints, cases[k].occupancy ? 2 : 1, &rows));
+        OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
+        CU_ASSERT_EQUAL(fake->compiles, cases[k].compiles);
+        CHECK_TEXT(fake->program, cases[k].head);
+        CU_ASSERT_EQUAL(v.spill_bytes, 0);
+        tile_kernel_destroy(rows);
+        close_add();
+    }
+}
+
 /* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered
  * ask for it too, and as graphs are captured. */
 static void test_early_start(void)
@@ -360,7 +403,7 @@ static void test_warm(void)
 }
 
 UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_driver },
-    { "early_start", test_early_start }, { "spilling", test_spilling }, { "variants", test_variants },
-    { "grain", test_grain }, { "empty", test_empty }, { "no_elements", test_no_elements },
-    { "refused", test_refused }, { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
-    { "warm", test_warm })
+    { "early_start", test_early_start }, { "spilling", test_spilling }, { "more_ctas", test_more_ctas },
+    { "variants", test_variants }, { "grain", test_grain }, { "empty", test_empty },
+    { "no_elements", test_no_elements }, { "refused", test_refused }, { "dlpack", test_dlpack },
+    { "too_many_programs", test_too_many_programs }, { "warm", test_warm })

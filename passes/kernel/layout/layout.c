@@ -280,13 +280,15 @@ static const Layout *transposed_in_place(Layouter *c, const Instr *i)
     return layout_permute(&c->s->arena, layouts_get(&c->p->layouts, from), axes);
 }
 
-/* What changes its shape alone, of a value that follows another one (family.c) or by a permutation, is
- * computed where its elements are, and converted afterwards if need be. */
+/* What changes its shape alone, of a value that follows another one (family.c), by a permutation or by
+ * joining two tiles, is computed where its elements are, and converted afterwards if need be: a conversion
+ * moves vectors, where each operand of a join would be written element by element. */
 static void fix_moved(Layouter *c, Instr *i)
 {
     const Value *v = ir_operand(i, 0); /* perhaps made by this pass, and then in no group */
     const Group *from = v->id < c->n && group_takes(v) ? group_of(c, v) : NULL;
-    const Layout *l = from && from->followed && ir_result(i)->type->layout ? group_moved(c, i) : NULL;
+    bool moves = (from && from->followed) || i->op == OP_CONCAT;
+    const Layout *l = moves && ir_result(i)->type->layout ? group_moved(c, i) : NULL;
     if (!l && ir_result(i)->type->layout) l = transposed_in_place(c, i);
     if (l && layout_convert(&c->s->arena, l, layouts_get(&c->p->layouts, ir_result(i)->type),
                  dtype_bytes(ir_result(i)->type->dtype)))

@@ -188,6 +188,9 @@ void cta_size_unspecialized(Session *s, Func *f, KernelPlan *p)
     if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = occupancy_wanted(s, f, p);
     if (p->options.most_ctas && !f->hints.occupancy && p->min_ctas > p->options.most_ctas)
         p->min_ctas = p->options.most_ctas;
+    p->streams = !ctas && occupancy_streams(f, p);
+    int least = p->options.passes ? p->options.passes->least_ctas : 0;
+    if (p->streams && p->min_ctas < least) p->min_ctas = least;
     int most = p->target->sm_threads / (p->warps * p->target->wave);
     if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
         schedule_refuse(

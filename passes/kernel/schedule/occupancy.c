@@ -156,3 +156,23 @@ int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
     int n = threads / (p->warps * p->target->wave);
     return !reduces ? 0 : n < most_ctas ? n : most_ctas;
 }
+
+typedef struct Once {
+    bool loads, other; /* a tile; what makes threads wait for more than their own loads */
+} Once;
+
+static void find_once(void *user, Instr *i)
+{
+    Once *o = user;
+    o->loads |= i->op == OP_LOAD && ir_result(i)->type->kind == TYPE_TILE;
+    o->other |=
+        i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_MMA || i->op == OP_MMA_SYNC || reduces_tile(i);
+}
+
+bool occupancy_streams(const Func *f, const KernelPlan *p)
+{
+    Once o = { 0 };
+    if (p->target->kind != TARGET_CUDA || f->hints.occupancy) return false;
+    ir_walk(f->body, find_once, &o);
+    return o.loads && !o.other;
+}

@@ -4,3 +4,7 @@
 
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. CUDA only. */
 int occupancy_wanted(Session *, const Func *, const KernelPlan *);
+/* Whether programs load, compute and store once, each thread for itself, and no hint says how many of them
+ * share a multiprocessor. While one waits for memory, only others have something to do: as many as fit
+ * without a spill are best, and only the vendor's compiler knows how many these are. CUDA only. */
+bool occupancy_streams(const Func *, const KernelPlan *);
