@@ -24,6 +24,7 @@ enum {
     PART_OF_THIRD = 8, /* which other cores use too, and the operands themselves */
     MAX_DEPTH = 16,
     DEAR = 8, /* instructions for a vector */
+    FAR = 3,  /* cycles: a vector that is packed already takes fewer, fetched from the third cache */
 };
 
 /* --- the plan ---------------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bool operands_follow(const Plan *p, Keep *k, const Instr *i, int depth)
     return true;
 }
 
-static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= DEAR; }
+static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= FAR; }
 
 /* Whether rows of the window may lie in pages of their own: it does not take the whole of the tensor's
  * last axis, as far as is known. */

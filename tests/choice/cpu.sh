@@ -40,8 +40,9 @@ if grep -q avx512_bf16 /proc/cpuinfo && ! grep -q amx_bf16 /proc/cpuinfo; then
     [ "${said%%:*}" = 'TP=8, TQ=28, TC=64' ] || { echo "FAIL: conv2d_nhwc of bf16: ${said%%:*}"; failed=1; }
 fi
 # Where the beginning of a row is dear (costs.def), products of few rows take tiles with long rows: Zen 1 is family 23,
-# models below 48.
-if awk -F: '/^cpu family/ { f = $2 } /^model[ \t]*:/ { m = $2 } END { exit !(f == 23 && m < 48) }' /proc/cpuinfo; then
+# models below 48, and Zen 3 is family 25, models below 16 and from 32 to 95.
+if awk -F: '/^cpu family/ { f = $2 } /^model[ \t]*:/ { m = $2 }
+    END { exit !(f == 23 && m < 48 || f == 25 && (m < 16 || m >= 32 && m < 96)) }' /proc/cpuinfo; then
     for m in 1 4; do
         said=$(env -u TILE_CPU_LEVEL "$costs" --choose "$kernels/gemm.tile" gemm cpu M=$m N=4096 K=4096 T=f32 TO=f32) ||
             said="an error"
