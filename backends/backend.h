@@ -116,6 +116,8 @@ typedef struct Backend {
     const char *(*fingerprint)(Session *, const Target *, const BackendOptions *);
     /* CPU only, else NULL: multiply-adds a cycle of a core of this machine, in products of this type. */
     double (*product_rate)(Session *, const Target *, DType);
+    /* CPU only, else NULL: the elements along K for which the sums of a product stay in registers. */
+    int64_t (*product_depth)(Session *, const Target *, Func *, const Instr *mma);
     /* CPU only, else NULL: the bytes that memory delivers to a product of few rows while it begins another
      * row. */
     double (*row_begin)(Session *, const Target *);

@@ -86,3 +86,5 @@ void cpu_few_rows(Session *, Func *);
 void cpu_repeat(Session *, const CpuTarget *, Instr *loop);
 /* deepen.c: makes the products of loops over K deeper, before the plan. */
 void cpu_deepen(Session *, Func *, const CpuTarget *);
+/* How many elements along K one product will have. */
+int64_t cpu_product_depth(Session *, Func *, const CpuTarget *, const Instr *mma);

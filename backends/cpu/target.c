@@ -198,6 +198,12 @@ static double product_rate(Session *s, const Target *target, DType d)
 
 static double row_begin(Session *s, const Target *target) { return host_of(s, target).cost[COST_ROW_BEGIN]; }
 
+static int64_t product_depth(Session *s, const Target *target, Func *f, const Instr *mma)
+{
+    CpuTarget t = host_of(s, target);
+    return cpu_product_depth(s, f, &t, mma);
+}
+
 CpuModule *cpu_load(
     const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
 void cpu_unload(CpuModule *);
@@ -209,4 +215,5 @@ const Backend backend_cpu = { .name = "cpu",
     .unload = cpu_unload,
     .fingerprint = fingerprint,
     .product_rate = product_rate,
+    .product_depth = product_depth,
     .row_begin = row_begin };

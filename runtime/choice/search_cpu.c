@@ -167,6 +167,14 @@ static double row_begin(const Weights *w)
     return b && b->row_begin ? b->row_begin(&w->worker->s, w->target) : 0;
 }
 
+/* The part of the sums that moves between memory and registers in an iteration. */
+static double sums_moved(const Weights *w, const Instr *i, double k)
+{
+    const Backend *b = driver_backend(TARGET_CPU);
+    if (!b || !b->product_depth) return 1;
+    return fmin(k / (double)b->product_depth(&w->worker->s, w->target, w->f, i), 1);
+}
+
 static double product_work(Weights *w, const Instr *i)
 {
     const Type *a = ir_operand(i, 0)->type, *sums = i->results[0].type;
@@ -179,7 +187,7 @@ static double product_work(Weights *w, const Instr *i)
     bool far = least * most * dtype_bytes(sums->dtype) > w->second / SUMS_PART;
     if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k * (far ? NEXT_CACHE : 1);
     bool narrow = sums->shape[1] > PANEL && sums->shape[1] % PANEL;
-    work += SUM_WORK * m * n + m * n * k / faster * (narrow ? NARROW_PANELS : 1);
+    work += SUM_WORK * m * n * sums_moved(w, i, k) + m * n * k / faster * (narrow ? NARROW_PANELS : 1);
     if (packed_each_time(i, 1 - few)) work += pack * most * k;
     return work;
 }

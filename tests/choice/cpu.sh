@@ -15,6 +15,9 @@ check 'as declared' gemm gemm M=1024 N=1024 K=1024 T=f32 TO=f32
 check 'as declared' gemm gemm M=1009 N=1009 K=1009 T=f32 TO=f32
 # Tiles of whole panels of 64 columns: not 144.
 check 'as declared' gemm gemm M=2048 N=2048 K=2048 T=f32 TO=f32
+# However deep the tiles are, sums stay in registers for as long as operands fit the caches: deep tiles gain nothing.
+said=$("$costs" --choose --second-cache=$((2 << 20)) "$kernels/gemm.tile" gemm cpu M=1024 N=1024 K=1024 T=f32 TO=f32) || said="error"
+[ "${said%%:*}" = 'as declared' ] || { echo "FAIL: gemm f32, 2 MB: ${said%%:*}, expected as declared"; failed=1; }
 # Rows of 128 bytes are read at a third of the speed of rows of 256.
 check 'TN=256, TK=128' gemm gemm M=1 N=4096 K=4096 T=i8 ACC=i32 TO=i32
 # Tiles that divide the image compute no columns beyond it.
