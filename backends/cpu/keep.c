@@ -158,6 +158,18 @@ static void keep_in(Plan *p, Steps *in)
     }
 }
 
+/* The first two programs with the same tiles pack them. */
+double keep_grouped_part(const Func *f, const Instr *mma)
+{
+    enum { PROGRAMS = 8 }; /* with the same tiles, by `raster` */
+    MemParts m;
+    const Instr *load = ir_operand(mma, 1)->def;
+    bool in_loop = mma->block->parent && mma->block->parent->op == OP_FOR;
+    bool same = in_loop && load && load->op == OP_LOAD && load->block == mma->block &&
+                ir_mem_parts(load, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
+    return same ? 2.0 / PROGRAMS : 1;
+}
+
 void plan_keep(Plan *p) { keep_in(p, p->body); }
 
 int64_t keep_bytes(const Buf *b) { return b->places ? (b->places + 1) * bytes_of_place(b) : b->bytes; }

@@ -198,10 +198,13 @@ static double product_rate(Session *s, const Target *target, DType d)
 
 static double row_begin(Session *s, const Target *target) { return host_of(s, target).cost[COST_ROW_BEGIN]; }
 
-static int64_t product_depth(Session *s, const Target *target, Func *f, const Instr *mma)
+static ProductMoves product_moves(Session *s, const Target *target, Func *f, const Instr *mma)
 {
     CpuTarget t = host_of(s, target);
-    return cpu_product_depth(s, f, &t, mma);
+    bool amx = mma_is_amx(mma_kind(&t, mma));
+    int64_t depth = cpu_product_depth(s, f, &t, mma);
+    return (ProductMoves){ .depth = depth,
+        .packed = { amx && in_place_window(f, mma, depth) ? 0 : 1, amx ? keep_grouped_part(f, mma) : 1 } };
 }
 
 CpuModule *cpu_load(
@@ -215,5 +218,5 @@ const Backend backend_cpu = { .name = "cpu",
     .unload = cpu_unload,
     .fingerprint = fingerprint,
     .product_rate = product_rate,
-    .product_depth = product_depth,
+    .product_moves = product_moves,
     .row_begin = row_begin };

@@ -1,5 +1,5 @@
 #!/bin/bash
-# cpu.sh COSTS SOURCE_FOLDER: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
+# cpu.sh COSTS SOURCE_FOLDER [AMX_MACHINE]: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
 # (bench/notes/cpu.md, "Choice on a CPU"), and configurations as declared stay where nothing is gained.
 set -u
 costs=$1 kernels=$2/examples/kernels failed=0
@@ -18,6 +18,15 @@ check 'as declared' gemm gemm M=2048 N=2048 K=2048 T=f32 TO=f32
 # However deep the tiles are, sums stay in registers for as long as operands fit the caches: deep tiles gain nothing.
 said=$("$costs" --choose --second-cache=$((2 << 20)) "$kernels/gemm.tile" gemm cpu M=1024 N=1024 K=1024 T=f32 TO=f32) || said="error"
 [ "${said%%:*}" = 'as declared' ] || { echo "FAIL: gemm f32, 2 MB: ${said%%:*}, expected as declared"; failed=1; }
+# AMX multiplies A where it lies, and programs find B packed: taller tiles save little (bench/notes/cpu.md, "Tiles of A past
+# the first cache"). AMX_MACHINE is what tests/unit/cpu builds.
+if [ -f "${3:-}" ]; then
+    for n in 1024 2048; do
+        said=$(env -u TILE_CPU_LEVEL ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$3" "$costs" --choose \
+            --second-cache=$((2 << 20)) "$kernels/gemm.tile" gemm cpu M=$n N=$n K=$n T=bf16 TO=bf16) || said="error"
+        [ "${said%%:*}" = 'as declared' ] || { echo "FAIL: gemm bf16 $n, AMX: ${said%%:*}, expected as declared"; failed=1; }
+    done
+fi
 # Rows of 128 bytes are read at a third of the speed of rows of 256.
 check 'TN=256, TK=128' gemm gemm M=1 N=4096 K=4096 T=i8 ACC=i32 TO=i32
 # Tiles that divide the image compute no columns beyond it.
