@@ -99,6 +99,14 @@ typedef struct Artifact {
 /* A loaded CPU object. */
 typedef struct CpuModule CpuModule;
 
+/* What a product in a loop over K moves: its sums stay in registers for `depth` elements along K, and of the
+ * elements of an operand it packs a part: 0 of one that is multiplied where it lies, less than 1 of one that
+ * consecutive programs have in common and find packed. */
+typedef struct ProductMoves {
+    int64_t depth;
+    double packed[2];
+} ProductMoves;
+
 typedef struct Backend {
     const char *name; /* "cpu", "cuda", "hip" */
     TargetKind kind;
@@ -117,6 +125,8 @@ typedef struct Backend {
     const char *(*fingerprint)(Session *, const Target *, const BackendOptions *);
     /* CPU only, else NULL: multiply-adds a cycle of a core of this machine, in products of this type. */
     double (*product_rate)(Session *, const Target *, DType);
+    /* CPU only, else NULL: what a product of a loop does besides multiplying. */
+    ProductMoves (*product_moves)(Session *, const Target *, Func *, const Instr *mma);
     /* CPU only, else NULL: the bytes that memory delivers to a product of few rows while it begins another
      * row. */
     double (*row_begin)(Session *, const Target *);

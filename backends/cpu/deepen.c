@@ -202,4 +202,12 @@ static void deepen_in(Session *s, Func *f, const CpuTarget *t, Block *block)
     }
 }
 
+int64_t cpu_product_depth(Session *s, Func *f, const CpuTarget *t, const Instr *mma)
+{
+    const int64_t deep = ir_operand(mma, 0)->type->shape[1];
+    Instr *loop = mma->block->parent;
+    Deep d = { .session = s, .func = f, .target = t, .loop = loop };
+    return loop && matches(&d) && d.mma == mma ? deep * choose_times(&d) : deep;
+}
+
 void cpu_deepen(Session *s, Func *f, const CpuTarget *t) { deepen_in(s, f, t, f->body); }

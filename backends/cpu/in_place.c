@@ -12,13 +12,15 @@
 /* Rows that are a multiple of so many bytes apart share few sets of the first cache. */
 enum { ALIASING = 512 };
 
-static bool is_whole_tiles(const Type *t, DType d)
-{ return t->shape[0] % AMX_ROWS == 0 && t->shape[1] * dtype_bytes(d) % AMX_ROW_BYTES == 0; }
+static bool is_whole_tiles(int64_t rows, int64_t depth, DType d)
+{ return rows % AMX_ROWS == 0 && depth * dtype_bytes(d) % AMX_ROW_BYTES == 0; }
 
 Buf *plan_in_place(Plan *p, Value *v, DType d)
 {
     int64_t row = v->type->shape[1] * dtype_bytes(d);
-    if (v->type->dtype != d || !is_whole_tiles(v->type, d) || row % ALIASING == 0) return NULL;
+    if (v->type->dtype != d || !is_whole_tiles(v->type->shape[0], v->type->shape[1], d) ||
+        row % ALIASING == 0)
+        return NULL;
     const Value *x = v;
     while (!plan_info(p, x)->buf && x->def && x->def->op == OP_RESHAPE && is_tile(ir_operand(x->def, 0)))
         x = ir_operand(x->def, 0);
@@ -28,14 +30,14 @@ Buf *plan_in_place(Plan *p, Value *v, DType d)
     return b;
 }
 
-bool plan_in_memory(Plan *p, const Instr *mma)
+bool in_place_window(const Func *f, const Instr *mma, int64_t depth)
 {
     const Instr *load = ir_operand(mma, 0)->def;
     MemParts m;
     if (!load || load->op != OP_LOAD || memory_product(load) != mma || !ir_mem_parts(load, &m)) return false;
     const Type *t = ir_result(load)->type;
-    return !m.token && p->func->params[m.param].kind == PARAM_IN && is_whole_tiles(t, t->dtype) &&
-           memory_unit_axis(p->func, load) == 1;
+    return !m.token && f->params[m.param].kind == PARAM_IN && is_whole_tiles(t->shape[0], depth, t->dtype) &&
+           memory_unit_axis(f, load) == 1;
 }
 
 LLVMValueRef in_place_packs(Gen *g, const Step *s)

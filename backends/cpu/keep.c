@@ -24,6 +24,7 @@ enum {
     PART_OF_THIRD = 8, /* which other cores use too, and the operands themselves */
     MAX_DEPTH = 16,
     DEAR = 8, /* instructions for a vector */
+    FAR = 3,  /* cycles: a vector that is packed already takes fewer, fetched from the third cache */
 };
 
 /* --- the plan ---------------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bool operands_follow(const Plan *p, Keep *k, const Instr *i, int depth)
     return true;
 }
 
-static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= DEAR; }
+static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= FAR; }
 
 /* Whether rows of the window may lie in pages of their own: it does not take the whole of the tensor's
  * last axis, as far as is known. */
@@ -155,6 +156,18 @@ static void keep_in(Plan *p, Steps *in)
         for (int b = 0; b < 2 && s->kind == STEP_IF; b++)
             if (s->blocks[b]) keep_in(p, s->blocks[b]);
     }
+}
+
+/* The first two programs with the same tiles pack them. */
+double keep_grouped_part(const Func *f, const Instr *mma)
+{
+    enum { PROGRAMS = 8 }; /* with the same tiles, by `raster` */
+    MemParts m;
+    const Instr *load = ir_operand(mma, 1)->def;
+    bool in_loop = mma->block->parent && mma->block->parent->op == OP_FOR;
+    bool same = in_loop && load && load->op == OP_LOAD && load->block == mma->block &&
+                ir_mem_parts(load, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
+    return same ? 2.0 / PROGRAMS : 1;
 }
 
 void plan_keep(Plan *p) { keep_in(p, p->body); }

@@ -75,14 +75,17 @@ static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 
 /* in_place.c: the dense buffer that serves as operand A of a product by AMX; NULL: there is none. */
 Buf *plan_in_place(Plan *, Value *a, DType);
-/* Whether the window that makes operand A can be multiplied where it lies in memory, if all of it is in
- * range.
- */
-bool plan_in_memory(Plan *, const Instr *mma);
+/* Whether the window that makes operand A, so deep along K, can be multiplied where it lies in memory, if all
+ * of it is in range. */
+bool in_place_window(const Func *, const Instr *mma, int64_t depth);
 
 /* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
 void cpu_few_rows(Session *, Func *);
+/* keep.c: the part of an operand B, in groups of rows, that programs pack: others find it packed. */
+double keep_grouped_part(const Func *, const Instr *mma);
 /* repeat.c: a loop of products by AMX gets several products in an iteration, before the plan. */
 void cpu_repeat(Session *, const CpuTarget *, Instr *loop);
 /* deepen.c: makes the products of loops over K deeper, before the plan. */
 void cpu_deepen(Session *, Func *, const CpuTarget *);
+/* How many elements along K one product will have. */
+int64_t cpu_product_depth(Session *, Func *, const CpuTarget *, const Instr *mma);

@@ -184,7 +184,7 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
     b->form = form;
     b->nr = nr;
     b->in_tiles = tiles;
-    b->in_memory = tiles && form == FORM_ROWS && plan_in_memory(p, mma);
+    b->in_memory = tiles && form == FORM_ROWS && in_place_window(p->func, mma, columns);
     b->offset_128 = offset;
     if (form == FORM_COLUMNS) {
         b->ld = apart(rows, d);

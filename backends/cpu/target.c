@@ -198,6 +198,15 @@ static double product_rate(Session *s, const Target *target, DType d)
 
 static double row_begin(Session *s, const Target *target) { return host_of(s, target).cost[COST_ROW_BEGIN]; }
 
+static ProductMoves product_moves(Session *s, const Target *target, Func *f, const Instr *mma)
+{
+    CpuTarget t = host_of(s, target);
+    bool amx = mma_is_amx(mma_kind(&t, mma));
+    int64_t depth = cpu_product_depth(s, f, &t, mma);
+    return (ProductMoves){ .depth = depth,
+        .packed = { amx && in_place_window(f, mma, depth) ? 0 : 1, amx ? keep_grouped_part(f, mma) : 1 } };
+}
+
 CpuModule *cpu_load(
     const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
 void cpu_unload(CpuModule *);
@@ -209,4 +218,5 @@ const Backend backend_cpu = { .name = "cpu",
     .unload = cpu_unload,
     .fingerprint = fingerprint,
     .product_rate = product_rate,
+    .product_moves = product_moves,
     .row_begin = row_begin };

@@ -5,8 +5,8 @@
  *         the words are
  *     costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]    the configurations of LIST instead, one a
  *         line, NAME=VALUE ...
- *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it
- *         looked at, and how long that took */
+ *     costs --choose [--second-cache=BYTES] FILE KERNEL TARGET [NAME=VALUE ...]    what the library would
+ *         choose, of how many it looked at, and how long that took; for a CPU with such a second cache */
 #define _GNU_SOURCE
 #include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
@@ -94,14 +94,15 @@ static bool count_one(const Problem *p, const char *list, int64_t number, bool *
 
 static int usage(void)
 {
-    fprintf(stderr,
-        "costs [--choose | --configs=LIST] [--device-model=NAME] FILE KERNEL TARGET [NAME=VALUE ...]\n");
+    fprintf(stderr, "costs [--choose | --configs=LIST] [--device-model=NAME] [--second-cache=BYTES] FILE "
+                    "KERNEL TARGET [NAME=VALUE ...]\n");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
     const char *configs = NULL, *model = NULL;
+    long l2 = 0;
     bool chooses = false, first = true;
     size_t n;
     int at = 1, status = 0;
@@ -109,6 +110,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[at], "--choose")) chooses = true;
         else if (!strncmp(argv[at], "--configs=", 10)) configs = argv[at] + 10;
         else if (!strncmp(argv[at], "--device-model=", 15)) model = argv[at] + 15;
+        else if (!strncmp(argv[at], "--second-cache=", 15)) l2 = atol(argv[at] + 15);
         else return usage();
     }
     Problem p;
@@ -123,9 +125,9 @@ int main(int argc, char **argv)
     }
     if (model && device_model_serves(p.device.model, p.device.target))
         p.device = device_of_model(p.device.model, p.device.target);
-    long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    if (p.device.target->kind == TARGET_CPU && l2 > 0 && !getenv("TILE_CPU_LEVEL"))
-        p.device.l2_bytes = l2; /* of this machine, as launches have it, unless another is asked about */
+    /* Of this machine, as launches have it, unless another is asked about. */
+    if (!l2 && !getenv("TILE_CPU_LEVEL")) l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (p.device.target->kind == TARGET_CPU && l2 > 0) p.device.l2_bytes = l2;
     char *list = configs ? read_all(configs, &n) : NULL;
     if (configs && !list) {
         fprintf(stderr, "cannot read %s\n", configs);

@@ -167,6 +167,14 @@ static double row_begin(const Weights *w)
     return b && b->row_begin ? b->row_begin(&w->worker->s, w->target) : 0;
 }
 
+/* Versions of the kernel for few rows multiply operands where they are loaded (backends/cpu/few_rows.c). */
+static ProductMoves moves_of(const Weights *w, const Instr *i)
+{
+    const Backend *b = driver_backend(TARGET_CPU);
+    if (!w->few && b && b->product_moves) return b->product_moves(&w->worker->s, w->target, w->f, i);
+    return (ProductMoves){ ir_operand(i, 0)->type->shape[1], { 1, 1 } };
+}
+
 static double product_work(Weights *w, const Instr *i)
 {
     const Type *a = ir_operand(i, 0)->type, *sums = i->results[0].type;
@@ -175,12 +183,14 @@ static double product_work(Weights *w, const Instr *i)
     int few = n < m; /* operand 0 has few rows, or operand 1 few columns, which then change places */
     double least = fmin(m, n), most = fmax(m, n);
     double faster = faster_than_f32(w, a->dtype), pack = faster > 1 ? PACK_DOTS : PACK_WORK;
-    double work = packed_each_time(i, few) ? pack * least * k : 0;
+    ProductMoves moves = moves_of(w, i);
+    double work = packed_each_time(i, few) ? pack * moves.packed[few] * least * k : 0;
     bool far = least * most * dtype_bytes(sums->dtype) > w->second / SUMS_PART;
     if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k * (far ? NEXT_CACHE : 1);
     bool narrow = sums->shape[1] > PANEL && sums->shape[1] % PANEL;
-    work += SUM_WORK * m * n + m * n * k / faster * (narrow ? NARROW_PANELS : 1);
-    if (packed_each_time(i, 1 - few)) work += pack * most * k;
+    work += SUM_WORK * m * n * fmin(k / (double)moves.depth, 1) +
+            m * n * k / faster * (narrow ? NARROW_PANELS : 1);
+    if (packed_each_time(i, 1 - few)) work += pack * moves.packed[1 - few] * most * k;
     return work;
 }
 
@@ -222,13 +232,24 @@ static double inside(const Weights *w, const Instr *i)
 static int64_t gather_work(const Instr *i)
 { return type_elements(i->results[0].type) * op_info[OP_GATHER].cost; }
 
+/* The part of a load that a product of the same loop makes: where the product packs less than the whole
+ * window, it is loaded no more often. */
+static double loaded(const Weights *w, const Instr *i)
+{
+    if (i->op != OP_LOAD || ir_use_count(ir_result(i)) != 1) return 1;
+    const Instr *user = ir_result(i)->uses->user;
+    if (user->op != OP_MMA || user->block != i->block || ir_operand(user, 2) == ir_result(i)) return 1;
+    return moves_of(w, user).packed[ir_operand(user, 1) == ir_result(i)];
+}
+
 /* WorkOf of kernels with products. */
 static int64_t weigh(void *weights, const Instr *i)
 {
     Weights *w = weights;
     if (i->op == OP_MMA) return (int64_t)product_work(w, i);
+    if (i->op == OP_YIELD && !w->few) return 0; /* Sums that a loop carries stay where they are. */
     const Value *v = i->n_results ? &i->results[0] : i->n_operands ? ir_operand(i, 0) : NULL;
-    double part = inside(w, i);
+    double part = inside(w, i) * loaded(w, i);
     if (i->op != OP_LOAD && v && type_is_value(v->type) && extent_of(w, v->type, 0) > 0)
         part = useful(w, v->type, 0) * useful(w, v->type, 1) / (double)type_elements(v->type);
     if (i->op == OP_GATHER) return gather_work(i);

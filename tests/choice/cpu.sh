@@ -1,5 +1,5 @@
 #!/bin/bash
-# cpu.sh COSTS SOURCE_FOLDER: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
+# cpu.sh COSTS SOURCE_FOLDER [AMX_MACHINE]: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
 # (bench/notes/cpu.md, "Choice on a CPU"), and configurations as declared stay where nothing is gained.
 set -u
 costs=$1 kernels=$2/examples/kernels failed=0
@@ -15,6 +15,18 @@ check 'as declared' gemm gemm M=1024 N=1024 K=1024 T=f32 TO=f32
 check 'as declared' gemm gemm M=1009 N=1009 K=1009 T=f32 TO=f32
 # Tiles of whole panels of 64 columns: not 144.
 check 'as declared' gemm gemm M=2048 N=2048 K=2048 T=f32 TO=f32
+# However deep the tiles are, sums stay in registers for as long as operands fit the caches: deep tiles gain nothing.
+said=$("$costs" --choose --second-cache=$((2 << 20)) "$kernels/gemm.tile" gemm cpu M=1024 N=1024 K=1024 T=f32 TO=f32) || said="error"
+[ "${said%%:*}" = 'as declared' ] || { echo "FAIL: gemm f32, 2 MB: ${said%%:*}, expected as declared"; failed=1; }
+# AMX multiplies A where it lies, and programs find B packed: taller tiles save little (bench/notes/cpu.md, "Tiles of A past
+# the first cache"). AMX_MACHINE is what tests/unit/cpu builds.
+if [ -f "${3:-}" ]; then
+    for n in 1024 2048; do
+        said=$(env -u TILE_CPU_LEVEL ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$3" "$costs" --choose \
+            --second-cache=$((2 << 20)) "$kernels/gemm.tile" gemm cpu M=$n N=$n K=$n T=bf16 TO=bf16) || said="error"
+        [ "${said%%:*}" = 'as declared' ] || { echo "FAIL: gemm bf16 $n, AMX: ${said%%:*}, expected as declared"; failed=1; }
+    done
+fi
 # Rows of 128 bytes are read at a third of the speed of rows of 256.
 check 'TN=256, TK=128' gemm gemm M=1 N=4096 K=4096 T=i8 ACC=i32 TO=i32
 # Tiles that divide the image compute no columns beyond it.
@@ -40,8 +52,9 @@ if grep -q avx512_bf16 /proc/cpuinfo && ! grep -q amx_bf16 /proc/cpuinfo; then
     [ "${said%%:*}" = 'TP=8, TQ=28, TC=64' ] || { echo "FAIL: conv2d_nhwc of bf16: ${said%%:*}"; failed=1; }
 fi
 # Where the beginning of a row is dear (costs.def), products of few rows take tiles with long rows: Zen 1 is family 23,
-# models below 48.
-if awk -F: '/^cpu family/ { f = $2 } /^model[ \t]*:/ { m = $2 } END { exit !(f == 23 && m < 48) }' /proc/cpuinfo; then
+# models below 48, and Zen 3 is family 25, models below 16 and from 32 to 95.
+if awk -F: '/^cpu family/ { f = $2 } /^model[ \t]*:/ { m = $2 }
+    END { exit !(f == 23 && m < 48 || f == 25 && (m < 16 || m >= 32 && m < 96)) }' /proc/cpuinfo; then
     for m in 1 4; do
         said=$(env -u TILE_CPU_LEVEL "$costs" --choose "$kernels/gemm.tile" gemm cpu M=$m N=4096 K=4096 T=f32 TO=f32) ||
             said="an error"

@@ -182,12 +182,16 @@ int main(int argc, char **argv)
     test_kernel(examples, &gemm, &amx, from_memory);
     test_kernel(examples, &taps, &amx, together);
 #if defined(__x86_64__)
-    const BackendOptions zen1 = { .opt_level = 2, .cpu = "znver1" };
+    const BackendOptions zen1 = { .opt_level = 2, .cpu = "znver1" },
+                         zen3 = { .opt_level = 2, .cpu = "znver3" };
     const Case alone = { "gemm", "gemm", "T=f32,TO=f32,TM=64,TN=64", "M=384,N=64,K=96", "", 0 };
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         test_kernel(examples, &alone, &zen1, nothing);
+        test_kernel(examples, &alone, &zen3, nothing);
+    }
     test_fetches(examples, "x86-64-v3", "T=f32,TO=f32", true);
     test_fetches(examples, "znver1", "T=f32,TO=f32", false);
+    test_fetches(examples, "znver3", "T=f32,TO=f32", true);
     test_fetches(examples, "emeraldrapids", "T=bf16,TO=bf16", false);
 #endif
     for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
