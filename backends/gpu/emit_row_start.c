@@ -311,77 +311,75 @@ static void load_elements(
     }
 }
 
-/* Where weights are read around the runs of a row: the part's first element, the place of the aligned half of a
- * vector in which the thread's first run begins, and a pointer to it. */
+/* Where weights are read around the runs of a row: the part's first element, the thread's first vector, the
+ * one before it unless the row begins at a vector, and how many elements that is before. */
 typedef struct Around {
-    const char *part, *place, *at;
+    const char *part, *low, *high, *before;
 } Around;
-
-enum { HALF = VECTOR / 2, HALVES = 3 }; /* bytes; of a run that begins within one of them */
 
 static Around around_row(Emit *e, const RowStart *r, const char *ptr, DType d)
 {
-    Around a = { ptr, tmp(e, "half"), tmp(e, "low") };
-    line(e, "const i32 %s = %s & ~%d;", a.place, r->coord, r->n / 2 - 1);
-    line(e, "const %s *const %s = %s + %s;", pointee(d), a.at, ptr, a.place);
+    Around a = { ptr, tmp(e, "low"), tmp(e, "high"), tmp(e, "before") };
+    line(e, "const i32 %s = %s ? %d : 0;", a.before, r->lead, r->n);
+    line(e, "const %s *const %s = %s + %s, *const %s = %s - %s;", pointee(d), a.high, ptr, r->first, a.low,
+        a.high, a.before);
     return a;
 }
 
-/* The elements of the half in which the weights end, which may reach over the end of their tensor: the few
- * threads that need them read them one by one. */
+/* The elements of the vector in which the weights end, which may reach over the end of their tensor: the one
+ * or two threads that need them read them one by one, as the vector at or behind their place. */
 static void load_last(
     Emit *e, const Part *p, const Around *from, const char *place, const char *around, DType d)
 {
-    int n = p->r->n / 2, bytes = HALF / n, left = (int)((p->rest % n + n) % n), in_word = per_word(d);
+    int n = p->r->n, bytes = p->r->unit / n, left = (int)((p->rest % n + n) % n), in_word = per_word(d);
     long long begin = (long long)p->rest - left;
-    const char *word = "", *last = tmp(e, "last"),
+    const char *word = "",
                *fn = use(e, bytes == 4 ? "ldg_nc_b32" : str(e, "ldg_%s", dtype_name(bits_type(d))));
     if (!left) return;
-    line(e, "if (%s <= %lld && %s + %d >= %lld) {", place, begin, place, (HALVES - 1) * n, begin);
+    line(e, "if (%s == %lld || %s - %s == %lld) {", place, begin, place, from->before, begin);
     e->indent++;
-    line(e, "u32 %s[2] = { 0, 0 };", last);
     for (int k = 0; k < left; k++) {
         const char *at = str(e, "%s + %lld", from->part, begin + k);
         if (bytes == 4) {
-            line(e, "%s(&%s[%d], %s);", fn, last, k, at);
+            line(e, "%s(&%s[%d], %s);", fn, around, 4 + k, at);
             continue;
         }
         const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
         word = k % in_word ? str(e, "%s | %s << %d", word, x, 8 * bytes * (k % in_word)) : x;
-        if (k % in_word == in_word - 1 || k + 1 == left) line(e, "%s[%d] = %s;", last, k / in_word, word);
+        if (k % in_word == in_word - 1 || k + 1 == left)
+            line(e, "%s[%d] = %s;", around, 4 + k / in_word, word);
     }
-    for (int h = 0; h < HALVES; h++)
-        for (int k = 0; k < (left + in_word - 1) / in_word; k++)
-            line(e, "%s[%d] = %s + %d == %lld ? %s[%d] : %s[%d];", around, 2 * h + k, place, h * n, begin, last,
-                k, around, 2 * h + k);
+    for (int k = 0; k < (left + in_word - 1) / in_word; k++)
+        line(e, "%s[%d] = %s - %s == %lld ? %s[%d] : %s[%d];", around, k, place, from->before, begin, around,
+            4 + k, around, k);
     end_block(e);
 }
 
-/* Run v of a vector of weights, which begins `lead` elements before its part while weights begin with it, by
- * the three aligned halves of vectors around it: a half decides by its address what of whole vectors would
- * take selections. In place of halves before the weights, or that reach over their end, the first one is
- * read: nothing needs them, but for load_last. */
+/* Run v of a vector of weights by the two aligned vectors around it: the row begins `lead` elements before
+ * its part, and weights begin with it. In place of vectors before the weights, or that reach over their end,
+ * the first one is read: nothing needs them, but for load_last. */
 static void load_around(
     Emit *e, const Window *w, const Part *p, int v, const Around *from, const char *to, DType d)
 {
     const RowStart *r = p->r;
-    int first = run_first(r, v), n = r->n / 2;
-    const char *load = window_load_fn(e, w, HALF), *around = tmp(e, "around"),
-               *place = str(e, "%s + %d", from->place, first),
-               *start = slot_name(e, SLOT_DATA, w->param, 0, d);
-    bool last = near_end(&(Part){ r, p->first, p->rest - n }, v); /* the last half may lie behind the run */
-    line(e, "u32 %s[%d];", around, 2 * HALVES);
-    for (int h = 0; h < HALVES; h++) {
-        const char *at = str(e, "%s + %d", from->at, first + h * n), *in = "";
-        if (near_begin(p, v)) in = str(e, "%s + %d >= 0", place, h * n);
-        if (last) in = both_conditions(e, in, str(e, "%s + %d <= %lld", place, h * n, (long long)p->rest - n));
-        if (*in) at = str(e, "(%s ? %s : %s)", in, at, start);
-        line(e, "%s(%s + %d, %s);", load, around, 2 * h, at);
+    int first = run_first(r, v), bytes = r->unit / r->n;
+    const char *load = window_load_fn(e, w, r->unit), *low = str(e, "%s + %d", from->low, first),
+               *high = str(e, "%s + %d", from->high, first), *next = high, *around = tmp(e, "around"),
+               *place = str(e, "%s + %d", r->first, first);
+    bool last = near_end(p, v);
+    if (last) {
+        const char *start = slot_name(e, SLOT_DATA, w->param, 0, d);
+        long long most = (long long)p->rest - r->n;
+        low = str(e, "(%s - %s <= %lld ? %s : %s)", place, from->before, most, low, start);
+        next = str(e, "(%s <= %lld ? %s : %s)", place, most, high, start);
     }
+    if (near_begin(p, v)) low = str(e, "(%s >= %d ? %s : %s)", place, r->n, low, next);
+    line(e, "u32 %s[8];", around);
+    line(e, "%s(%s, %s);", load, around, low);
+    line(e, "%s(%s + 4, %s);", load, around, next);
     if (last) load_last(e, p, from, place, around, d);
-    line(e, "%s((u32 *)&%s[%d], %s, (%s & %d) * %d);", 
-        use(e, r->unit / r->n < 4 ? "funnel_halves" : "funnel_words"), to, v * r->n / per_word(d), around,
-        r->coord, n - 1, r->unit / r->n);
+    line(e, "%s((u32 *)&%s[%d], %s, (16 - %s * %d) & 15);", use(e, "funnel_b128"), to, v * r->n / per_word(d),
+        around, r->lead, bytes);
 }
 
 /* A vector of weights of a row that begins within a word. By elements where words have 4 bytes: neighbouring

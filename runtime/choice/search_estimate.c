@@ -106,6 +106,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         return;
     p->kept = code.plan->keeps_rows;
     p->begins = code.plan->keeps_begins;
+    p->weights = code.plan->row_parts.start.weights;
     p->ctas = code.plan->min_ctas;
     p->threads = code.threads;
     p->cluster = code.cluster;
@@ -133,6 +134,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;
+    p->rows = cost.iterations <= 1 && cost.meets > 0 && cost.out > 0 && cost.shared <= 0 && cost.joins <= 0 &&
+              !p->products && !cost.shifted && !cost.persistent && !kernel_row_start(f, code.plan).bytes;
     p->words = cost.words;
     p->held = cost.held;
     p->shared = cost.shared;
