@@ -112,8 +112,8 @@ static bool known_alike(const Emit *e, const Window *first, const Window *w, int
         return false;
     for (int a = 0; a < w->rank; a++) {
         if (a == w->unit) continue;
-        if (first->offset[a] != w->offset[a] || p->stride[a] == FACT_UNKNOWN || q->stride[a] == FACT_UNKNOWN ||
-            (p->stride[a] - q->stride[a]) * bytes % unit)
+        if (first->offset[a] != w->offset[a] || p->stride[a] == FACT_UNKNOWN ||
+            q->stride[a] == FACT_UNKNOWN || (p->stride[a] - q->stride[a]) * bytes % unit)
             return false;
     }
     return true;
@@ -128,7 +128,8 @@ static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int b
     const char *cond = "";
     if (!known_alike(e, &r->alike->all.data[0].w, w, bytes)) {
         cond = tmp(e, "alike");
-        line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead, bytes);
+        line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead,
+            bytes);
     }
     vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, cond }));
     return cond;

@@ -61,7 +61,8 @@ static bool better(const Search *z, const SearchPoint *a, const SearchPoint *b)
 
 int search_kept(Search *z, int best)
 {
-    int first = z->n_points, warps = search_hint_name(z, HINT_warps), cluster = search_hint_name(z, HINT_cluster);
+    int first = z->n_points, warps = search_hint_name(z, HINT_warps),
+        cluster = search_hint_name(z, HINT_cluster);
     if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA || z->point[best].products)
         return best;
     search_consider_kept(z, z->point[best].at);
