@@ -101,36 +101,14 @@ static bool same_row(const Window *a, const Window *b)
     return true;
 }
 
-/* Whether a row begins as far from an aligned address as the first one by what is known of the tensors: both
- * are aligned, and the rows are at the same places, or as many whole words apart. */
-static bool known_alike(const Emit *e, const Window *first, const Window *w, int bytes)
-{
-    const Param *p = &e->f->params[first->param], *q = &e->f->params[w->param];
-    const int unit = e->row_start.unit;
-    if (first->rank != w->rank || first->unit != w->unit || first->picked || w->picked || p->align % unit ||
-        q->align % unit)
-        return false;
-    for (int a = 0; a < w->rank; a++) {
-        if (a == w->unit) continue;
-        if (first->offset[a] != w->offset[a] || p->stride[a] == FACT_UNKNOWN ||
-            q->stride[a] == FACT_UNKNOWN || (p->stride[a] - q->stride[a]) * bytes % unit)
-            return false;
-    }
-    return true;
-}
-
 /* The condition for all parts of the row, which begin at multiples of words from its begin. */
 static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int bytes)
 {
     RowStart *r = &e->row_start;
     for (size_t k = 0; k < r->alike->all.len; k++)
         if (same_row(&r->alike->all.data[k].w, w)) return r->alike->all.data[k].cond;
-    const char *cond = "";
-    if (!known_alike(e, &r->alike->all.data[0].w, w, bytes)) {
-        cond = tmp(e, "alike");
-        line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead,
-            bytes);
-    }
+    const char *cond = tmp(e, "alike");
+    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead, bytes);
     vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, cond }));
     return cond;
 }
