@@ -81,6 +81,13 @@ static bool of_lone_warps(const Search *z, const SearchPoint *p)
     return !declared && p->cluster > 1 && !p->products && p->threads <= z->p->device.target->wave;
 }
 
+/* Whether registers hold what comes once, while it is reduced, and results of it are stored. */
+static bool holds_rows(const Cost *c)
+{
+    return c->iterations <= 1 && c->meets > 0 && c->out > 0 && c->shared <= 0 && c->joins <= 0 &&
+           c->wgmma + c->mma <= 0 && !c->shifted && !c->persistent;
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -107,6 +114,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->kept = code.plan->keeps_rows;
     p->begins = code.plan->keeps_begins;
     p->may_keep = code.plan->may_keep;
+    p->weights = code.plan->row_parts.start.weights;
     p->ctas = code.plan->min_ctas;
     p->threads = code.threads;
     p->cluster = code.cluster;
@@ -134,6 +142,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;
+    p->rows = holds_rows(&cost) && !kernel_row_start(f, code.plan).bytes;
     p->words = cost.words;
     p->held = cost.held;
     p->shared = cost.shared;

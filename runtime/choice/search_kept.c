@@ -11,10 +11,12 @@
 enum {
     ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
     MORE_CTAS = 5,   /* of rows that begin anywhere, whose parts take longer */
+    ALONE_CTAS = 4,  /* the same where CTAs wait for no others and read several vectors of weights, by half of
+                        the threads: more of them leave weights less room in L1 */
     PAIR = 2,        /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
 };
 
-static void consider_kept(Search *z, const uint8_t *at)
+void search_consider_kept(Search *z, const uint8_t *at)
 {
     SearchPoint *p = &z->point[z->n_points];
     if (z->n_points == MOST_POINTS) return;
@@ -23,7 +25,7 @@ static void consider_kept(Search *z, const uint8_t *at)
     if (search_allowed(z, p)) z->n_points++;
 }
 
-static int name_of_hint(const Search *z, HintId id)
+int search_hint_name(const Search *z, HintId id)
 {
     for (int j = 0; j < z->n_names; j++)
         if (z->name[j].hint && z->name[j].hint->id == id) return j;
@@ -37,6 +39,9 @@ static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->thre
 static bool enough(const Search *z, const SearchPoint *p)
 {
     if (!p->begins) return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR;
+    if (p->cluster <= 1 && p->weights > 1 && p->ctas >= ALONE_CTAS &&
+        2 * at_work(p) >= (int64_t)z->p->device.target->sm_threads)
+        return true;
     return p->ctas >= MORE_CTAS && 16 * at_work(p) >= 7 * (int64_t)z->p->device.target->sm_threads;
 }
 
@@ -56,11 +61,12 @@ static bool better(const Search *z, const SearchPoint *a, const SearchPoint *b)
 
 int search_kept(Search *z, int best)
 {
-    int first = z->n_points, warps = name_of_hint(z, HINT_warps), cluster = name_of_hint(z, HINT_cluster);
+    int first = z->n_points, warps = search_hint_name(z, HINT_warps),
+        cluster = search_hint_name(z, HINT_cluster);
     if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA || z->point[best].products)
         return best;
     if (!z->point[best].may_keep) return best;
-    consider_kept(z, z->point[best].at);
+    search_consider_kept(z, z->point[best].at);
     search_estimate(z);
     if (z->n_points == first || !(z->point[first].kept || z->point[first].begins)) {
         z->n_points = first; /* the last points of the search */
@@ -72,7 +78,7 @@ int search_kept(Search *z, int best)
             memcpy(at, z->point[best].at, sizeof at);
             if (warps >= 0) at[warps] = (uint8_t)i;
             if (cluster >= 0) at[cluster] = (uint8_t)j;
-            consider_kept(z, at);
+            search_consider_kept(z, at);
         }
     search_estimate(z);
     int found = best;

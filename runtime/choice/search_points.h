@@ -75,7 +75,9 @@ typedef struct SearchPoint {
     bool one_stage;             /* and not while a step is multiplied */
     bool keeps, kept;           /* rows may stay in shared memory; they do */
     bool may_keep;              /* they would, or begin anywhere, if they might */
+    bool rows;                  /* registers hold rows, of whole vectors, while these are reduced */
     bool begins;                /* they begin anywhere, and stay there if there are enough threads */
+    int weights;                /* vectors that are read beside such rows */
     int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
@@ -159,6 +161,13 @@ int search_least_strained(const Search *, int best);
 int search_smallest_ctas(const Search *, int best);
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);
+
+/* Adds a point whose rows may stay in shared memory, if `require` allows it. */
+void search_consider_kept(Search *, const uint8_t *at);
+int search_hint_name(const Search *, HintId); /* the name of a hint that is searched; -1: it is not */
+
+/* search_rows.c: the point to take for `best`, whose rows registers hold. */
+int search_rows(Search *, int best);
 
 /* Opens the workers; closed with the session, or before. */
 void search_open_workers(Search *);
