@@ -24,10 +24,13 @@ static bool is_touched(const Division *c, const Instr *i)
     return false;
 }
 
-/* Whether the instruction accesses a tensor that the program may store to. Loads that no store of their block
- * follows have lost their tokens. */
+static bool stores_to(const void *param, const Instr *i)
+{ return i->op == OP_STORE && ir_operand(i, 0)->index == *(const int *)param; }
+
+/* Whether the instruction accesses a tensor of which the program stores windows. Loads that no store of their
+ * block follows have lost their tokens. Of scatters the program says where they are. */
 static bool of_stored(const Func *f, const Instr *i, MemParts *m)
-{ return ir_mem_parts(i, m) && (m->token || f->params[m->param].kind != PARAM_IN); }
+{ return ir_mem_parts(i, m) && (m->token || ir_any_in(f->body, stores_to, &m->param)); }
 
 static void find_stored(void *user, Instr *i)
 {
