@@ -66,7 +66,7 @@ static bool load_follows(const Plan *p, Keep *k, const Instr *i, int depth)
     MemParts m;
     k->dear |= memory_unit_axis(p->func, i) < 0;
     if (i->n_results != 1 || !ir_mem_parts(i, &m) || m.token) return false;
-    k->dear |= packs_slowly(p) && rows_apart(p->func, i, &m);
+    k->dear |= packs_slowly(p) && !k->buf->in_tiles && rows_apart(p->func, i, &m);
     if (p->func->params[m.param].kind != PARAM_IN) return false;
     for (int a = 0; a < m.rank; a++)
         if (!follows(p, k, m.idx[a], depth + 1)) return false;
@@ -119,7 +119,7 @@ static int64_t bytes_of_place(const Buf *b) { return (b->bytes + LINE - 1) / LIN
 static int64_t choose_places(const Plan *p, const Step *loop, const Buf *b)
 {
     int64_t room = p->target->second_cache / PART_OF_CACHE, third = p->target->third_cache / PART_OF_THIRD;
-    if (packs_slowly(p) && third > room) room = third;
+    if (packs_slowly(p) && !b->in_tiles && third > room) room = third; /* AMX waits for far tiles */
     int64_t n = room / bytes_of_place(b), lo, hi, by;
     const Instr *i = loop->instr;
     bool known = ir_is_const(ir_operand(i, 0), &lo) && ir_is_const(ir_operand(i, 1), &hi) &&
