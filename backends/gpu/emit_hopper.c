@@ -105,11 +105,14 @@ static const LayoutShared *stage_layout(Emit *e, const Instr *put, int parts)
 {
     if (!parts) return layouts_shared(&e->plan->layouts, ir_operand(put, 0)->type);
     const Attr *x = ir_attr(put, ATTR_EXTENTS);
-    int64_t tile[2] = { 0 };
-    for (int a = 0, n = 0; a < x->n && n < 2; a++)
-        if (x->v[a] > 0) tile[n++] = x->v[a];
+    int64_t rows = 1, columns = 0; /* All axes but the last one are rows. */
+    for (int a = 0; a < x->n; a++) {
+        if (x->v[a] <= 0) continue;
+        if (columns) rows *= columns;
+        columns = x->v[a];
+    }
     return kernel_stage_part(
-        &e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
+        &e->s->arena, rows, columns, parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
 }
 
 /* Copies a window to a stage of the ring. `column`: the column at which the part in this stage begins, for a

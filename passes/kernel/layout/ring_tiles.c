@@ -114,10 +114,20 @@ Attrs ring_tiles_attrs(Arena *a, const Instr *read, int64_t columns)
     return (Attrs){ to, read->n_attrs };
 }
 
+/* The tensor's axis of the columns: the last one of the window's tile. */
+static int columns_axis(const Instr *put)
+{
+    const Attr *whole = ir_attr(put, ATTR_EXTENTS);
+    int axis = -1;
+    for (int a = 0; a < whole->n; a++)
+        if (whole->v[a] != -1) axis = a;
+    return axis;
+}
+
 static void put_strip(Session *s, Builder *b, const Instr *put, int64_t start, int64_t columns)
 {
     const Attr *whole = ir_attr(put, ATTR_EXTENTS);
-    int axis = kernel_tensor_axis(put, 1);
+    int axis = columns_axis(put);
     int64_t extents[TILE_MAX_RANK];
     Value *operands[2 + 2 * TILE_MAX_RANK];
     memcpy(extents, whole->v, (size_t)whole->n * sizeof *extents);

@@ -17,10 +17,14 @@
  * A gather whose rows are consecutive pixels of images (im2col.c), as a residual of a convolution has them,
  * is such a load too.
  *
+ * A window of more than two axes comes as the matrix whose rows are all axes but the last one, as a window of
+ * an image does that meets the sums of a convolution: TMA writes it to a stage as that matrix. Its uses may
+ * be those of the matrix or of the window.
+ *
  * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
- * program's order of stages); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
- * can load and that only element-wise operations use; parts side by side that fit a stage each. The tile
- * takes `count` stages, one after the other. In clusters the ring is one that its CTAs do not share
+ * program's order of stages); a tile or matrix of the accumulators' shape, in 16 bits, of the ring's type,
+ * that TMA can load and that only element-wise operations use; parts side by side that fit a stage each. The
+ * tile takes `count` stages, one after the other. In clusters the ring is one that its CTAs do not share
  * (multicast.c), for each has a tile of its own there. Keeps: everything. */
 #include "passes/kernel/warp_specialization/im2col.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
@@ -38,18 +42,31 @@ const Layout *kernel_stage_fragments(Session *s, const KernelPlan *p, const Inst
         (int32_t[]){ p->warps / 4, 1 });
 }
 
-static bool only_elements(const Value *v)
+/* The load's tile as a matrix: the last axis stays, and all others are merged to rows. */
+static const Type *matrix_type(Session *s, const Type *t)
 {
-    for (const Use *u = v->uses; u; u = u->next)
-        if (!(op_info[u->user->op].flags & OPF_ELEM) || !type_same_shape(ir_result(u->user)->type, v->type))
+    int64_t columns = t->shape[t->rank - 1];
+    return type_tile(s, t->dtype, 2, (int64_t[]){ type_elements(t) / columns, columns });
+}
+
+/* Whether only element-wise operations use the value, or such of its matrix. */
+static bool only_elements(const Value *v, const Type *matrix)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Value *by = u->user->n_results == 1 ? ir_result(u->user) : NULL;
+        if (by && u->user->op == OP_RESHAPE && type_same_shape(by->type, matrix) &&
+            !type_same_shape(by->type, v->type)) {
+            if (!only_elements(by, matrix)) return false;
+        } else if (!(op_info[u->user->op].flags & OPF_ELEM) || !type_same_shape(by->type, v->type))
             return false;
+    }
     return v->uses != NULL;
 }
 
 /* The number of stages of the ring that the load takes; 0: it does not fit them. */
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
-    const Type *t = ir_result(load)->type;
+    const Type *t = matrix_type(c->s, ir_result(load)->type);
     if (r->view->dtype != t->dtype || r->view->rank != 2 || r->shared || r->by_cp_async) return 0;
     int64_t stage = kernel_ring_bytes(layouts_shared(&c->p->layouts, r->view));
     for (int n = 1; n <= r->depth; n *= 2) {
@@ -63,16 +80,18 @@ static int parts_for(Roles *c, const Ring *r, const Instr *load)
 
 static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
 {
-    const Type *t = ir_result(load)->type, *acc = ir_result(product)->type;
-    int axis;
-    if (t->kind != TYPE_TILE || t->rank != 2 || dtype_bytes(t->dtype) != 2 || !dtype_is_float(t->dtype) ||
-        t->shape[0] % 64 || t->shape[0] != acc->shape[0] || t->shape[1] != acc->shape[1])
+    const Type *t = ir_result(load)->type;
+    if (t->kind != TYPE_TILE || t->rank < 2 || dtype_bytes(t->dtype) != 2 || !dtype_is_float(t->dtype))
         return false;
-    if (ir_attr(load, ATTR_ORDER) || !only_elements(ir_result(load)) || !roles_tma_window(c, load) ||
-        !roles_control_fits(c, load))
+    const Type *matrix = matrix_type(c->s, t);
+    int axis;
+    Im2col run;
+    if (matrix->shape[0] % 64 || !type_same_shape(matrix, ir_result(product)->type)) return false;
+    if (ir_attr(load, ATTR_ORDER) || !only_elements(ir_result(load), matrix) || !roles_tma_window(c, load) ||
+        !roles_control_fits(c, load) || (kernel_parts(load, NULL) && !roles_im2col(c, load, &run)))
         return false;
     kernel_unit_axis(c->f, load, &axis);
-    return axis == 1;
+    return axis == t->rank - 1;
 }
 
 /* The load as a tile of the ring of which it takes the fewest stages; parts 0: of none. */
@@ -147,9 +166,18 @@ bool roles_epilogue_loads(void *roles)
 void roles_read_epilogue_load(Roles *c, Instr *load, const EpilogueLoad *l)
 {
     Builder b = ir_before(load);
+    Value *tile = ir_result(load);
     Value *v = ir_emit(&b, OP_RING_READ, &c->rings.data[l->ring].value, 1,
-        ATTRS(a_int(ATTR_COUNT, l->parts), a_str(ATTR_INSTR, l->instr)), ir_result(load)->type);
-    v->name = ir_result(load)->name;
-    ir_replace(ir_result(load), v);
+        ATTRS(a_int(ATTR_COUNT, l->parts), a_str(ATTR_INSTR, l->instr)), matrix_type(c->s, tile->type));
+    v->name = tile->name;
+    for (Use *u = tile->uses, *next; u; u = next) {
+        Instr *by = u->user;
+        next = u->next;
+        if (by->op != OP_RESHAPE) continue;
+        ir_replace(ir_result(by), v);
+        ir_erase(by);
+    }
+    if (tile->uses)
+        ir_replace(tile, tile->type->rank == 2 ? v : ir_op(&b, OP_RESHAPE, tile->type, NO_ATTRS, v));
     ir_erase(load);
 }
