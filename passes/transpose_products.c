@@ -87,6 +87,8 @@ static bool is_loaded(const Value *v)
     return v->def && v->def->op == OP_LOAD;
 }
 
+enum { BYTES_OF_K = 32 }; /* that one wgmma multiplies, whatever the type (PTX ISA 9.7.15.2) */
+
 /* Whether wgmma computes the transpose of the product. Operands of 16 bits may lie along either axis, others
  * along K alone. */
 static bool has_instruction(const Value *a, const Value *b, const Type *result, bool tf32)
@@ -94,7 +96,7 @@ static bool has_instruction(const Value *a, const Value *b, const Type *result, 
     DType d = a->type->dtype;
     int rows = layout_mma_info(LAYOUT_WGMMA_K16)->m;
     if (result->shape[1] % rows || !wgmma_has(b->type->dtype, d, result->shape[0])) return false;
-    if (d == DT_F32 && !tf32) return false;
+    if (a->type->shape[1] * dtype_bytes(d) % BYTES_OF_K || (d == DT_F32 && !tf32)) return false;
     return dtype_bytes(d) == 2 || (a->def && a->def->op == OP_LOAD && !ir_attr(a->def, ATTR_ORDER));
 }
 
