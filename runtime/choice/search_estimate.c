@@ -88,6 +88,18 @@ static bool holds_rows(const Cost *c)
            c->wgmma + c->mma <= 0 && !c->shifted && !c->persistent;
 }
 
+/* What the search asks of a point's code besides its estimate. */
+static void take_plan(SearchPoint *p, const GpuCode *code)
+{
+    p->kept = code->plan->keeps_rows;
+    p->begins = code->plan->keeps_begins;
+    p->may_keep = code->plan->may_keep;
+    p->weights = code->plan->row_parts.start.weights;
+    p->ctas = code->plan->min_ctas;
+    p->threads = code->threads;
+    p->cluster = code->cluster;
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -111,13 +123,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, &options, &may_fit, &compiled, &f, &code))
         return;
-    p->kept = code.plan->keeps_rows;
-    p->begins = code.plan->keeps_begins;
-    p->may_keep = code.plan->may_keep;
-    p->weights = code.plan->row_parts.start.weights;
-    p->ctas = code.plan->min_ctas;
-    p->threads = code.threads;
-    p->cluster = code.cluster;
+    take_plan(p, &code);
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;
     if (p->overfull) return;
