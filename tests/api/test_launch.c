@@ -45,6 +45,23 @@ static void test_reaches_driver(void)
     close_add();
 }
 
+/* Makes the kernel's variant for 3 rows of 4096: how often it is compiled, with which bounds at last, and
+ * what then spills. */
+static void check_bounds(const char *text, const char *kernel, tile_binding *hints, int n, int compiles,
+    const char *head, int left)
+{
+    int64_t shape[2] = { 3, 4096 };
+    tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
+    tile_arg a = tile_arg_tensor(&t);
+    tile_variant_info v = { .struct_size = sizeof v };
+    OK(ctx, kernel_of(ctx, text, kernel, hints, (size_t)n, &rows));
+    OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
+    CU_ASSERT_EQUAL(fake->compiles, compiles);
+    CHECK_TEXT(fake->program, head);
+    CU_ASSERT_EQUAL(v.spill_bytes, left);
+    tile_kernel_destroy(rows);
+}
+
 /* Launch bounds under which many words spill are halved until they do not, and under which few do are for one
  * CTA less; the variant is the last one. */
 static void test_spilling(void)
@@ -60,19 +77,10 @@ static void test_spilling(void)
         { 16, 2, 96, 1, 96, "512, at most 64 registers" } };
     for (int k = 0; k < 4; k++) {
         tile_binding warps = { "warps", TILE_BIND_INT, { .i = cases[k].warps } };
-        int64_t shape[2] = { 3, 4096 };
-        tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
-        tile_arg a = tile_arg_tensor(&t);
-        tile_variant_info v = { .struct_size = sizeof v };
         open_add();
         fake->spills_at = cases[k].at;
         fake->spills = cases[k].bytes;
-        OK(ctx, kernel_of(ctx, text, "rows", &warps, 1, &rows));
-        OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
-        CU_ASSERT_EQUAL(fake->compiles, cases[k].compiles);
-        CHECK_TEXT(fake->program, cases[k].head);
-        CU_ASSERT_EQUAL(v.spill_bytes, cases[k].left);
-        tile_kernel_destroy(rows);
+        check_bounds(text, "rows", &warps, 1, cases[k].compiles, cases[k].head, cases[k].left);
         close_add();
     }
 }
@@ -102,20 +110,12 @@ static void test_more_ctas(void)
     for (int k = 0; k < 6; k++) {
         tile_binding hints[] = { { "warps", TILE_BIND_INT, { .i = 4 } },
             { "occupancy", TILE_BIND_INT, { .i = cases[k].occupancy } } };
-        int64_t shape[2] = { 3, 4096 };
-        tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
-        tile_arg a = tile_arg_tensor(&t);
-        tile_variant_info v = { .struct_size = sizeof v };
         open_add();
         fake->used = cases[k].registers;
         fake->spills_at = cases[k].at;
         fake->spills = 8;
-        OK(ctx, kernel_of(ctx, cases[k].text, "k", hints, cases[k].occupancy ? 2 : 1, &rows));
-        OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
-        CU_ASSERT_EQUAL(fake->compiles, cases[k].compiles);
-        CHECK_TEXT(fake->program, cases[k].head);
-        CU_ASSERT_EQUAL(v.spill_bytes, 0);
-        tile_kernel_destroy(rows);
+        check_bounds(
+            cases[k].text, "k", hints, cases[k].occupancy ? 2 : 1, cases[k].compiles, cases[k].head, 0);
         close_add();
     }
 }
