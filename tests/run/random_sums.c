@@ -1,9 +1,10 @@
 /* random_sums.c: random kernels around sums of whole tiles, in the forms that units of matrices take: see
  * random_kernel.h. Operands that are masked by loaded bools, joined of two tiles, gathered, turned, negated,
- * shared by two products; products in branches of the innermost loop; sums that change places, that bools
- * mask, that become operands; bounds from memory and from the program; recurrences along a row beside them;
- * results as numbers, bools and parts of windows that lie in one another; tensors that share memory. A fifth
- * of them leave their sizes to the compiler, which a condition restricts.
+ * shared by two products, computed from narrower or wider numbers and words of several; products in branches
+ * of the innermost loop; sums that change places, that bools mask, that become operands; bounds from memory
+ * and from the program; recurrences along a row beside them; results as numbers, bools and parts of windows
+ * that lie in one another; tensors that share memory. A fifth of them leave their sizes to the compiler,
+ * which a condition restricts.
  *
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
  *   L R   an operand [rows, deep], [deep, columns];  A: sums;  B: a tile of bools
@@ -21,6 +22,17 @@ static const RandomTensor tensors[] = {
     { "in", "AT", "K,M", "T", "int:2" },
     { "in", "B", "K,N", "T", "int:2" },
     { "in", "C", "N,K", "T", "int:2" },
+    { "in", "A8", "M,K", "i8", "int:2" },
+    { "in", "A32", "M,K", "f32", "int:2" },
+    { "in", "B8", "K,N", "i8", "int:2" },
+    { "in", "C8", "N,K", "i8", "int:2" },
+    { "in", "BE", "K,N", "f8e4m3", "int:2" },
+    { "in", "B32", "K,N", "f32", "int:2" },
+    { "in", "PAIR", "HALF,N", "u8", "" },
+    { "in", "NEAR", "N,HALF", "u8", "" },
+    { "in", "WORD", "EIGHTH,N", "u32", "index:4294967295" },
+    { "in", "SCALE", "GROUPS,N", "f16", "int:2" },
+    { "in", "ZERO", "N,GROUPS", "f16", "int:2" },
     { "in", "KEEP", "M,N", "bool", "normal" },
     { "in", "ROWS", "M", "bool", "normal" },
     { "in", "COLS", "N", "bool", "normal" },
@@ -45,10 +57,11 @@ typedef struct Sums {
     Arranger *a;
     int n_sums, loops, depth, budget;
     char m[4], n[4], k[4];
-    bool chosen;  /* sizes are the compiler's: nothing may depend on them */
-    bool whole;   /* sums are of i32 */
-    bool operand; /* sums may be operands: there are as many columns as positions in a step */
-    bool plain;   /* operands are loaded and nothing else */
+    bool chosen;   /* sizes are the compiler's: nothing may depend on them */
+    bool whole;    /* sums are of i32 */
+    bool operand;  /* sums may be operands: there are as many columns as positions in a step */
+    bool plain;    /* operands are loaded and nothing else */
+    bool computed; /* right operands are computed, and some left ones */
     bool returns;
 } Sums;
 
@@ -69,6 +82,27 @@ static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)",
     "where(load(DEEP[$d*$k +: $k])[:, None], load(B[$d*$k +: $k, j*$n +: $n]), cast(1, T))",
     "concat(load(B[$d*$k +: $k/2, j*$n +: $n]), load(B[$d*$k + $k/2 +: $k/2, j*$n +: $n]), axis = 0)", "b",
     "b" };
+/* Computed from other types, with scales and zero points of groups of 16 positions. */
+static const char *const computed_lefts[] = { "load(A[i*$m +: $m, $d*$k +: $k]$o)",
+    "load(A[i*$m +: $m, $d*$k +: $k])", "transpose(load(AT[$d*$k +: $k, i*$m +: $m]))",
+    "(cast(load(A8[i*$m +: $m, $d*$k +: $k]$o), T))", "(cast(load(A32[i*$m +: $m, $d*$k +: $k]), T))" };
+#define WORDS "gather(WORD[(($d*$k + arange($k)) / 8)[:, None], (j*$n + arange($n))[None, :]])"
+#define SHIFT "u32(($d*$k + arange($k)) % 8 * 4)[:, None]"
+static const char *const computed_rights[] = { "(cast(load(B8[$d*$k +: $k, j*$n +: $n]$o), T))",
+    "transpose((cast(load(C8[j*$n +: $n, $d*$k +: $k]$o), T)))",
+    "(cast(load(BE[$d*$k +: $k, j*$n +: $n]), T))", "(cast(load(B32[$d*$k +: $k, j*$n +: $n]$o), T))",
+    "(cast(f32(load(C8[j*$n +: $n, $d*$k +: $k], order = (1, 0))), T))",
+    "(cast(f16(load(B8[$d*$k +: $k, j*$n +: $n])) * load(SCALE[$d*$k/16, j*$n +: $n])[None, :], T))",
+    "(cast(transpose(f16(load(C8[j*$n +: $n, $d*$k +: $k])) - load(ZERO[j*$n +: $n, $d])[:, None]), T))",
+    "(cast(" WORDS " >> " SHIFT " & 3, T))",
+    "(cast((f16(" WORDS " >> " SHIFT " & 15) - 8) * gather(SCALE[(($d*$k + arange($k)) / 16)[:, None], "
+    "(j*$n + arange($n))[None, :]]), T))",
+    "reshape(concat((cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) & 3, T))[:, None, :], "
+    "(cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) >> 5, T))[:, None, :], axis = 1), [$k, $n])",
+    "transpose(reshape(concat((cast(load(NEAR[j*$n +: $n, $d*($k/2) +: $k/2]) & 3, T))[:, :, None], "
+    "(cast(load(NEAR[j*$n +: $n, $d*($k/2) +: $k/2]) >> 5, T))[:, :, None], axis = 2), [$n, $k]))",
+    "concat((cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) & 3, T)), "
+    "(cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) >> 5, T)), axis = 0)" };
 static const char *const bools[] = { "load(KEEP[$W])", "load(KEEP[$W])", "load(F[$W])",
     "load(ROWS[i*$m +: $m])[:, None]", "load(COLS[j*$n +: $n])[None, :]",
     "(load(KEEP[$W]) && load(COLS[j*$n +: $n])[None, :])", "(load(KEEP[$W]) == load(F[$W]))", "($A > $D)",
@@ -82,10 +116,22 @@ static const char *const bounds[] = { "0 .. cdiv(K, $k)", "0 .. cdiv(K, $k)", "0
 
 #define AMONG_TEXTS(a, all) ((all)[below(a, (int)(sizeof(all) / sizeof *(all)))])
 
+static const char *left(const Sums *x)
+{
+    if (x->computed) return AMONG_TEXTS(x->a, computed_lefts);
+    return x->plain ? lefts[below(x->a, PLAIN_LEFTS)] : AMONG_TEXTS(x->a, lefts);
+}
+
+static const char *right(const Sums *x)
+{
+    if (x->computed) return AMONG_TEXTS(x->a, computed_rights);
+    return x->plain ? rights[below(x->a, PLAIN_RIGHTS)] : AMONG_TEXTS(x->a, rights);
+}
+
 static void expand(Sums *x, const char *template, char *out, size_t size)
 {
     Arranger *a = x->a;
-    char part[400];
+    char part[900];
     *out = 0;
     for (const char *p = template; *p; p++) {
         const char *inner = NULL;
@@ -94,8 +140,8 @@ static void expand(Sums *x, const char *template, char *out, size_t size)
             continue;
         }
         switch (*++p) {
-        case 'L': inner = x->plain ? lefts[below(a, PLAIN_LEFTS)] : AMONG_TEXTS(a, lefts); break;
-        case 'R': inner = x->plain ? rights[below(a, PLAIN_RIGHTS)] : AMONG_TEXTS(a, rights); break;
+        case 'L': inner = left(x); break;
+        case 'R': inner = right(x); break;
         case 'B': inner = AMONG_TEXTS(a, bools); break;
         case 'C': inner = AMONG_TEXTS(a, conditions); break;
         case 'W': inner = "i*$m +: $m, j*$n +: $n"; break;
@@ -255,10 +301,10 @@ static void chained(Sums *x)
     char p[16];
     fresh_name(x->a, "p", p, sizeof p);
     arrange_line(x->a, "let %s = (cast(clamp(s%d, -2, 2), T));", p, below(x->a, x->n_sums));
-    char right[600];
-    expand(x, x->plain ? rights[below(x->a, PLAIN_RIGHTS)] : AMONG_TEXTS(x->a, rights), right, sizeof right);
-    if (strlen(right) == 1) return; /* b of a step */
-    arrange_line(x->a, "s0 = clamp(mma(%s, %s, %s), -64, 64);", p, right, CHOOSE(x->a, "s0", "s0", "-s0"));
+    char by[900];
+    expand(x, right(x), by, sizeof by);
+    if (strlen(by) == 1) return; /* b of a step */
+    arrange_line(x->a, "s0 = clamp(mma(%s, %s, %s), -64, 64);", p, by, CHOOSE(x->a, "s0", "s0", "-s0"));
 }
 
 static void ends(Sums *x)
@@ -298,6 +344,7 @@ static void draw(Sums *x)
     Arranger *a = x->a;
     a->type = (Elem)ONE_OF(a, F16, F16, BF16, BF16, E4M3, I8, x->plain ? F16 : F32);
     x->plain = chance(a, 60);
+    x->computed = chance(a, 35);
     x->chosen = chance(a, 20);
     x->whole = a->type == I8;
     x->n_sums = 1 + chance(a, 40);
@@ -350,8 +397,9 @@ static void sizes(Sums *x)
         n = tn * (1 + below(a, 3)) - ragged * below(a, tn),
         k = tk * (1 + below(a, 4)) - ragged * below(a, tk);
     if (aligned) n = (n + 15) & ~15, k = (k + 15) & ~15; /* rows that TMA takes */
-    snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d ZM=%d ZN=%d G=%d", m, n, k,
-        1 + below(a, 5), tm + 2, tn + 3, ((m + tm - 1) / tm) * ((n + tn - 1) / tn));
+    snprintf(a->k->sizes, sizeof a->k->sizes,
+        "M=%d N=%d K=%d L=%d ZM=%d ZN=%d G=%d HALF=%d EIGHTH=%d GROUPS=%d", m, n, k, 1 + below(a, 5), tm + 2,
+        tn + 3, ((m + tm - 1) / tm) * ((n + tn - 1) / tn), (k + 1) / 2, (k + 7) / 8, (k + 15) / 16);
 }
 
 void random_sums(uint64_t seed, RandomKernel *out)
