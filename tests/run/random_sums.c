@@ -62,6 +62,7 @@ typedef struct Sums {
     bool operand;  /* sums may be operands: there are as many columns as positions in a step */
     bool plain;    /* operands are loaded and nothing else */
     bool computed; /* right operands are computed, and some left ones */
+    bool weights;  /* only they are, in the tiles and loops that wgmma takes */
     bool returns;
 } Sums;
 
@@ -83,6 +84,7 @@ static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)",
     "concat(load(B[$d*$k +: $k/2, j*$n +: $n]), load(B[$d*$k + $k/2 +: $k/2, j*$n +: $n]), axis = 0)", "b",
     "b" };
 /* Computed from other types, with scales and zero points of groups of 16 positions. */
+enum { LOADED_LEFTS = 3 };
 static const char *const computed_lefts[] = { "load(A[i*$m +: $m, $d*$k +: $k]$o)",
     "load(A[i*$m +: $m, $d*$k +: $k])", "transpose(load(AT[$d*$k +: $k, i*$m +: $m]))",
     "(cast(load(A8[i*$m +: $m, $d*$k +: $k]$o), T))", "(cast(load(A32[i*$m +: $m, $d*$k +: $k]), T))" };
@@ -118,6 +120,7 @@ static const char *const bounds[] = { "0 .. cdiv(K, $k)", "0 .. cdiv(K, $k)", "0
 
 static const char *left(const Sums *x)
 {
+    if (x->weights) return computed_lefts[below(x->a, LOADED_LEFTS)];
     if (x->computed) return AMONG_TEXTS(x->a, computed_lefts);
     return x->plain ? lefts[below(x->a, PLAIN_LEFTS)] : AMONG_TEXTS(x->a, lefts);
 }
@@ -226,7 +229,7 @@ static void step(Sums *x)
 {
     operands(x);
     for (int n = 1 + below(x->a, 3); n > 0; n--)
-        if (x->chosen || chance(x->a, 55)) product(x);
+        if (x->chosen || x->weights || chance(x->a, 55)) product(x);
         else if (chance(x->a, 55)) in_branch(x);
         else beside(x);
     if (x->returns && !x->chosen && chance(x->a, 15)) statement(x, "if $C { return; }");
@@ -237,8 +240,8 @@ static void step(Sums *x)
 static void loop(Sums *x)
 {
     char bound[200];
-    expand(x, x->chosen ? bounds[0] : AMONG_TEXTS(x->a, bounds), bound, sizeof bound);
-    const bool around = !x->chosen && chance(x->a, 15);
+    expand(x, x->chosen || x->weights ? bounds[0] : AMONG_TEXTS(x->a, bounds), bound, sizeof bound);
+    const bool around = !x->chosen && !x->weights && chance(x->a, 15);
     if (around) {
         arrange_line(x->a, "for q in 0 .. %s {", CHOOSE(x->a, "2", "index(load(CNT[j % L]))", "3 - i % 3"));
         x->a->indent++;
@@ -345,12 +348,14 @@ static void draw(Sums *x)
     a->type = (Elem)ONE_OF(a, F16, F16, BF16, BF16, E4M3, I8, x->plain ? F16 : F32);
     x->plain = chance(a, 60);
     x->computed = chance(a, 35);
+    x->weights = x->computed && a->type != F32 && chance(a, 60);
     x->chosen = chance(a, 20);
     x->whole = a->type == I8;
     x->n_sums = 1 + chance(a, 40);
     x->budget = below(a, 5);
     x->returns = chance(a, 25);
-    const int tn = ONE_OF(a, 16, 32, 64, 64, 128, 24), tk = ONE_OF(a, 16, 32, 32, 64, 64);
+    const int tn = x->weights ? ONE_OF(a, 64, 128) : ONE_OF(a, 16, 32, 64, 64, 128, 24),
+              tk = x->weights ? ONE_OF(a, 32, 64) : ONE_OF(a, 16, 32, 32, 64, 64);
     x->operand = tn == tk;
     snprintf(x->m, sizeof x->m, "%s", x->chosen ? "TM" : CHOOSE(a, "64", "64", "64", "128", "32", "48"));
     if (x->chosen) strcpy(x->n, "TN"), strcpy(x->k, "TK"), x->operand = false;
