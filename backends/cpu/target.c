@@ -55,6 +55,9 @@ static LLVMTargetMachineRef target_machine(
     LLVMCodeGenOptLevel level = o->opt_level == 0   ? LLVMCodeGenLevelNone
                                 : o->opt_level <= 2 ? LLVMCodeGenLevelLess
                                                     : LLVMCodeGenLevelDefault;
+#ifdef CPU_QUICK_LLVM
+    level = LLVMCodeGenLevelNone;
+#endif
     LLVMTargetMachineRef m = LLVMCreateTargetMachine(
         llvm, out->triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
     if (m) session_defer(s, dispose_machine, m);

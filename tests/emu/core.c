@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 Emu emu;
 int emu_mutant = -1, emu_line;
 EmuDim3 threadIdx, blockIdx, blockDim, gridDim;
 
 /* CTAs, or clusters, at a time: of any launch; of persistent grids, all of which are resident (exec_emu.c) */
-enum { RESIDENT = 3, TOGETHER = 4, MOST_RESIDENT = 16, SPINS = 100000 };
+enum { RESIDENT = 3, TOGETHER = 4, SPINS = 100000 };
 
 uint32_t emu_random(uint32_t below)
 {
@@ -276,9 +275,8 @@ static bool cta_open(Cta *c)
     c->n_warps = l->threads / l->wave;
     c->fibers = calloc((size_t)l->threads, sizeof *c->fibers);
     c->warps = calloc((size_t)c->n_warps, sizeof *c->warps);
-    uint8_t *stacks = mmap(NULL, (size_t)l->threads * EMU_STACK, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!c->fibers || !c->warps || stacks == MAP_FAILED || !emu_shadow_open(c, l->shared_bytes)) return false;
+    uint8_t *stacks = emu_stacks((int)(c - emu.ctas), l->threads);
+    if (!c->fibers || !c->warps || !stacks || !emu_shadow_open(c, l->shared_bytes)) return false;
     for (int t = 0; t < l->threads; t++) c->fibers[t].stack = stacks + (size_t)t * EMU_STACK;
     return true;
 }
@@ -293,7 +291,6 @@ static void cta_close(Cta *c)
         free(c->fibers[t].stores.data);
     }
     for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
-    if (c->fibers && c->fibers[0].stack) munmap(c->fibers[0].stack, (size_t)emu.launch->threads * EMU_STACK);
     free(c->tmas);
     free(c->fibers);
     free(c->warps);
@@ -445,6 +442,7 @@ static void run_all(void)
 
 bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
 {
+    emu_keep_memory();
     memset(&emu, 0, sizeof emu);
     emu.launch = l;
     emu.random = (uint64_t)(uint32_t)l->order << 32 | (uint32_t)l->late;

@@ -10,6 +10,7 @@ enum {
     EMU_LANES = 64,
     EMU_GATES = 17,
     EMU_STACK = 256 * 1024,
+    MOST_RESIDENT = 16, /* CTAs at a time */
     EMU_MBARS = 191,
     EMU_UNKNOWN = -1,     /* which lane's wait is that of the whole warp */
     EMU_AGENTS = 128,     /* the possible writers: warps, then the copies that arrive at each mbarrier */
@@ -262,6 +263,8 @@ void emu_check_sent(Cta *c, const Clock *sender, uint32_t address, uint32_t byte
  * waited for. */
 void emu_check_tile(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
 bool emu_shadow_open(Cta *, size_t shared_bytes);
+void emu_keep_memory(void);
+uint8_t *emu_stacks(int cta, int threads);
 void emu_shadow_reset(Cta *);
 void emu_shadow_close(Cta *);
 

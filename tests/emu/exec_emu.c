@@ -2,6 +2,7 @@
  * hip_machine.c runs thread by thread. Executor "emu", architectures emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
 #include "runtime/drivers/gpu_facts.h"
+#include "tests/emu/headers.h"
 #include "tests/emu/workspace.h"
 #include "tests/emu/hip_source.h"
 #ifdef EMU_QUICK
@@ -41,7 +42,7 @@ typedef struct Built {
 typedef struct State {
     const Target *target;
     const char *header, *optimize;
-    char defines[64], folder[128];
+    char defines[64], folder[128], headers[160]; /* headers: compiled, or the folder */
     Built built[MOST_BUILT];
     int n, runs;
     bool keep;
@@ -74,13 +75,17 @@ static void *open_with(const char *name, const char *optimize, bool header, char
             s->target->wave);
     snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", work_folder());
     if (s->target && mkdtemp(s->folder)) {
-        char command[1024]; /* the header, compiled once */
-        snprintf(command, sizeof command,
-            EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null", optimize,
-            s->defines, source_folder(), source_folder(), s->header, s->folder, s->header);
+        char command[1024];
+        snprintf(s->headers, sizeof s->headers, "%s", s->folder);
+        snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o ",
+            optimize, s->defines, source_folder(), source_folder(), s->header);
         /* A header that does not compile does not mean that the compiler is missing: kernels then fail with
          * its errors. */
-        if (!header || !system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
+        if (!header ||
+            headers_compile(
+                s->header, command, source_folder(), work_folder(), s->headers, sizeof s->headers) ||
+            !system(EMU_COMPILER " --version > /dev/null 2>&1"))
+            return s;
         rmdir(s->folder);
     }
     snprintf(why, why_size, s->target ? "no host compiler" : "no target %s", target);
@@ -130,14 +135,10 @@ void *exec_emu_open(const char *name, char *why, size_t why_size)
 void *exec_emu_open_once(const char *name, char *why, size_t why_size)
 { return open_with(name, "-O0", true, why, why_size); }
 
-/* Takes away the header, then the empty folder; never a tree. Both stay after a failed compilation, to be
- * looked at. */
+/* Takes away the empty folder, never a tree. It stays after a failed compilation, to be looked at. */
 void exec_emu_close(void *state)
 {
     State *s = state;
-    char path[320];
-    snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
-    unlink(path);
     if (!s->keep) rmdir(s->folder);
     for (int k = 0; k < MOST_BUILT; k++)
         if (s->built[k].lib) dlclose(s->built[k].lib);
@@ -223,7 +224,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     snprintf(command, sizeof command,
         EMU_COMPILER FLAGS
         "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt",
-        st->optimize, st->defines, st->folder, source_folder(), source_folder(), path, base, base);
+        st->optimize, st->defines, st->headers, source_folder(), source_folder(), path, base, base);
     if (system(command)) {
         rejected(code->name, base, why, why_size);
         st->keep = true;

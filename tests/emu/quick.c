@@ -2,10 +2,10 @@
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "tests/emu/quick.h"
 #include "tests/emu/emu.h"
+#include "tests/emu/headers.h"
 #include "tests/emu/hip_machine.h"
 #include "tests/emu/quick_text.h"
 #include <dlfcn.h>
-#include <glob.h>
 #include <libtcc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,28 +69,6 @@ static char *library_text(const Target *t)
     return NULL;
 }
 
-static uint64_t hash_more(uint64_t h, const char *text)
-{
-    for (; text && *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211ull;
-    return h;
-}
-
-static uint64_t library_hash(const char *text, const char *source, const char *compile)
-{
-    char pattern[320];
-    glob_t headers = { 0 };
-    uint64_t h = hash_more(hash_more(1469598103934665603ull, text), compile);
-    snprintf(pattern, sizeof pattern, "%s/tests/emu/*.h", source);
-    if (!glob(pattern, 0, NULL, &headers))
-        for (size_t i = 0; i < headers.gl_pathc; i++) {
-            char *header = whole_file(headers.gl_pathv[i]);
-            h = hash_more(h, header);
-            free(header);
-        }
-    globfree(&headers);
-    return h;
-}
-
 /* Compiles to a name of this process's own, then renames: other tests may make the same library now. */
 static bool compile_library(const char *text, const char *folder, const char *compile, const char *library,
     char *why, size_t why_size)
@@ -132,7 +110,7 @@ static bool make_library(
         if (!kept)
             snprintf(library, sizeof library, "%.*s/prelude_%s_%016llx.so",
                 (int)(strrchr(folder, '/') - folder), folder, chip,
-                (unsigned long long)library_hash(text, source, compile));
+                (unsigned long long)headers_hash(text, source, compile));
         bool made = !access(library, R_OK) || compile_library(text, folder, compile, library, why, why_size);
         free(text);
         if (!made) return false;

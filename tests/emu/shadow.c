@@ -7,8 +7,11 @@
  * of the mbarrier that they complete on instead of a warp's. */
 #include "tests/emu/core.h"
 #include "tests/emu/nan_halves.h"
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16, MOST_SEVERAL = 0xffff };
 
@@ -422,4 +425,33 @@ void emu_shadow_close(Cta *c)
     free(c->byte_reads);
     free(c->mbar_at);
     free(c->several);
+}
+
+/* --- memory that stays from launch to launch --- */
+
+/* What a launch frees serves the next one, and does not go back to the system page by page. */
+void emu_keep_memory(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    static bool done;
+    if (!done) mallopt(M_MMAP_THRESHOLD, 1 << 30), mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    done = true;
+#endif
+}
+
+/* Stacks of the resident CTAs stay from launch to launch: pages that are there cost nothing. */
+uint8_t *emu_stacks(int cta, int threads)
+{
+    static struct {
+        uint8_t *at;
+        int threads;
+    } kept[MOST_RESIDENT];
+    if (kept[cta].threads >= threads) return kept[cta].at;
+    if (kept[cta].at) munmap(kept[cta].at, (size_t)kept[cta].threads * EMU_STACK);
+    kept[cta].threads = 0;
+    kept[cta].at = mmap(NULL, (size_t)threads * EMU_STACK, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (kept[cta].at == MAP_FAILED) return kept[cta].at = NULL;
+    kept[cta].threads = threads;
+    return kept[cta].at;
 }

@@ -5,13 +5,15 @@
  *
  * --products: kernels of matrix products (random_product.c); --arrangements: of products in every arrangement
  * (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from:
- * the first of them.
+ * the first of them. --most=N: of a file whose alternatives are more than N with each other, each comes once,
+ * with one of the others, and no more than N come. --passes=on: not without passes too.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit
  * status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "kernel_file.h"
 #include "oracle.h"
 #include "random_check.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,8 @@
 typedef struct Fuzz {
     Oracle z;
     void (*make)(uint64_t, RandomKernel *);
-    int number, draws;
+    int number, draws, most;
+    bool without; /* .. passes too */
     uint64_t first_draw;
 } Fuzz;
 
@@ -34,7 +37,6 @@ static bool run_seed(Fuzz *z, uint64_t seed)
     return ok;
 }
 
-/* Each alternative of a file with each other; of sizes that are drawn, as many as asked for. */
 static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const char *consts,
     const char *views, const char *special, uint64_t seed)
 {
@@ -47,7 +49,7 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     if (*k->bounds) sscanf(k->bounds, "%lf %lf %lf", &r.narrow, &r.f32, &r.f64);
     Verdict v = { .ok = oracle_write(&z->z, name, k->text) };
     Problem *p = v.ok ? problem_make(&r, sizes, consts, views, special, seed, why, sizeof why) : NULL;
-    if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
+    if (p) v = oracle_check(&z->z, p, z->without && z->z.executor != z->z.oracle, true);
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
     oracle_forget(&z->z, name);
     problem_free(p);
@@ -56,39 +58,67 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     return v.ok;
 }
 
+static int alternatives(const char *text)
+{
+    int n = 1;
+    for (; (text = strchr(text, '|')); text++) n++;
+    return n;
+}
+
+static const char *alternative(const char *text, int k, char *out, size_t size)
+{
+    char all[512], *at = all;
+    snprintf(all, sizeof all, "%s", text);
+    while (k-- > 0 && at) at = kernel_file_cut(&at, out, size);
+    if (at) kernel_file_cut(&at, out, size);
+    return out;
+}
+
+/* Alternative `of_sizes` with `of_consts`, and of the views either all or the one with the number `of_views`.
+ */
+static bool run_alternative(
+    Fuzz *z, const char *path, const KernelFile *k, int of_sizes, int of_consts, int of_views)
+{
+    char views[256], one[512], each[256], view[256], drawn[512];
+    bool ok = true;
+    alternative(k->sizes, of_sizes, one, sizeof one);
+    alternative(k->consts, of_consts, each, sizeof each);
+    for (int draw = 0; ok && draw < (strstr(one, "..") ? z->draws : 1); draw++) {
+        uint64_t seed = k->seed + z->first_draw + (uint64_t)draw;
+        const char *special = *k->special && (!k->drawn || draw & 1) ? k->special : NULL;
+        if (!kernel_file_sizes(one, seed, drawn, sizeof drawn))
+            return printf("FAIL %s: sizes '%s' are not understood\n", path, one), false;
+        if (*k->views) memcpy(views, k->views, sizeof views);
+        else if (k->drawn && draw) kernel_file_views(k, seed, views, sizeof views);
+        else strcpy(views, "-");
+        int n = alternatives(views), first = of_views < 0 ? 0 : of_views % n;
+        for (int v = first; ok && v < (of_views < 0 ? n : first + 1); v++) {
+            alternative(views, v, view, sizeof view);
+            ok = run_problem(z, k, drawn, each, strcmp(view, "-") ? view : NULL, special, seed);
+            if (!ok)
+                printf("// in %s, sizes %s, consts %s, views %s%s%s\n", path, drawn, *each ? each : "-",
+                    *view ? view : "-", special ? ", special " : "", special ? special : "");
+        }
+    }
+    return ok;
+}
+
+/* Each alternative of a file with each other; of sizes that are drawn, as many as asked for. */
 static bool run_file(Fuzz *z, const char *path)
 {
     KernelFile *k = malloc(sizeof *k);
-    char sizes[512], consts[256], views[256], one[512], each[256], view[256], drawn[512], why[2000] = "";
+    char why[2000] = "";
     bool ok = kernel_file_read(path, k, why, sizeof why);
     if (!ok) printf("FAIL %s: %s\n", path, why);
-    memcpy(sizes, k->sizes, sizeof sizes);
-    for (char *s = sizes, *next; ok && s; s = next) {
-        next = kernel_file_cut(&s, one, sizeof one);
-        memcpy(consts, k->consts, sizeof consts);
-        for (char *c = consts, *then; ok && c; c = then) {
-            then = kernel_file_cut(&c, each, sizeof each);
-            for (int draw = 0; ok && draw < (strstr(one, "..") ? z->draws : 1); draw++) {
-                uint64_t seed = k->seed + z->first_draw + (uint64_t)draw;
-                const char *special = *k->special && (!k->drawn || draw & 1) ? k->special : NULL;
-                if (!kernel_file_sizes(one, seed, drawn, sizeof drawn)) {
-                    printf("FAIL %s: sizes '%s' are not understood\n", path, one);
-                    ok = false;
-                    break;
-                }
-                if (*k->views) memcpy(views, k->views, sizeof views);
-                else if (k->drawn && draw) kernel_file_views(k, seed, views, sizeof views);
-                else strcpy(views, "-");
-                for (char *v = views, *rest; ok && v; v = rest) {
-                    rest = kernel_file_cut(&v, view, sizeof view);
-                    ok = run_problem(z, k, drawn, each, strcmp(view, "-") ? view : NULL, special, seed);
-                    if (!ok)
-                        printf("// in %s, sizes %s, consts %s, views %s%s%s\n", path, drawn,
-                            *each ? each : "-", *view ? view : "-", special ? ", special " : "",
-                            special ? special : "");
-                }
-            }
-        }
+    int sizes = alternatives(k->sizes), consts = alternatives(k->consts), views = alternatives(k->views);
+    if (ok && sizes * consts * views > z->most) {
+        int n = sizes > consts ? sizes : consts;
+        n = n > views ? n : views;
+        for (int at = 0; ok && at < n && at < z->most; at++)
+            ok = run_alternative(z, path, k, at % sizes, at % consts, at % views);
+    } else {
+        for (int at = 0; ok && at < sizes * consts; at++)
+            ok = run_alternative(z, path, k, at / consts, at % consts, -1);
     }
     fflush(stdout);
     free(k);
@@ -104,13 +134,13 @@ static const char *value_of(const char *arg, const char *name)
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
     "--rows | --programs | --sums | --arrangements] "
-    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
+    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [FILE...]\n";
 
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 100, failed = 0, n_files = 0;
     const char *device = "interp", *v;
-    Fuzz z = { .draws = 3, .make = random_kernel };
+    Fuzz z = { .draws = 3, .most = INT_MAX, .without = true, .make = random_kernel };
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) device = v;
         else if ((v = value_of(argv[i], "--first"))) first = strtoull(v, NULL, 0);
@@ -123,6 +153,8 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--sums")) z.make = random_sums;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
+        else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);
+        else if (!strcmp(argv[i], "--passes=on")) z.without = false;
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
             RandomKernel *k = malloc(sizeof *k);

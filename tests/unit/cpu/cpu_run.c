@@ -1,8 +1,10 @@
 /* cpu_run.c: see cpu_run.h. */
+#define _GNU_SOURCE
 #include "cpu_run.h"
 #include "ir/eval.h"
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 bool cpu_run_compile(Session *s, Func *f, const BackendOptions *o, CpuRun *r)
 {
@@ -27,6 +29,31 @@ static void known(
             strides[k][a] = args[k].stride[a];
         }
     }
+}
+
+/* NaN everywhere, because nothing may depend on old contents. The scratch memory of products has megabytes,
+ * of which a small launch writes little: it is a private map of a file of NaN, to which the pages that were
+ * written go back. */
+static bool fresh_scratch(CpuRun *r)
+{
+    static int file = -1;
+    static size_t filled;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = ((size_t)r->artifact.shape.scratch_bytes + page) / page * page;
+    if (file < 0) file = memfd_create("scratch", MFD_CLOEXEC);
+    if (file < 0) return false;
+    if (filled < bytes) {
+        char nan[4096];
+        memset(nan, 0xff, sizeof nan);
+        for (; filled < bytes; filled += sizeof nan)
+            if (pwrite(file, nan, sizeof nan, (off_t)filled) != sizeof nan) return false;
+    }
+    if (r->scratch) return madvise(r->scratch, r->scratch_bytes, MADV_DONTNEED) == 0;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    if (at == MAP_FAILED) return false;
+    r->scratch = at;
+    r->scratch_bytes = bytes;
+    return true;
 }
 
 bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
@@ -57,18 +84,14 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
         case SLOT_PRINT: return false;
         }
     }
-    size_t bytes = ((size_t)r->artifact.shape.scratch_bytes + 127) & ~(size_t)63;
-    if (!r->scratch) r->scratch = aligned_alloc(64, bytes);
-    /* NaN everywhere, because nothing may depend on old contents. */
-    if (r->scratch) memset(r->scratch, 0xff, bytes);
-    return r->scratch != NULL;
+    return fresh_scratch(r);
 }
 
 int cpu_run_launch(CpuRun *r) { return r->fn(r->slots, 0, r->programs, r->scratch, 0); }
 
 void cpu_run_free(CpuRun *r)
 {
-    free(r->scratch);
+    if (r->scratch) munmap(r->scratch, r->scratch_bytes);
     if (r->module) backend_cpu.unload(r->module);
     memset(r, 0, sizeof *r);
 }

@@ -11,6 +11,7 @@ typedef struct CpuRun {
     uint64_t slots[64];
     int64_t programs;
     void *scratch; /* from the first bind on; each fills it with NaN */
+    size_t scratch_bytes;
     CheckRecord check;
 } CpuRun;
 
