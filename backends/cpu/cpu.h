@@ -17,7 +17,7 @@
  *   unit.c     which unit of the processor computes a product (units.def)
  *   mma.c, mma_shape.c, mma_pack.c, amx.c, in_place.c, repeat.c, thin*.c   packing and register-tiled matrix
  *              products; products of few rows
- *   transpose.c   tiles that are turned on their way to a buffer
+ *   transpose.c   tiles that are transposed on their way to a buffer
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c   what the processor has (processors.def)

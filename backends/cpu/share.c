@@ -182,8 +182,7 @@ static bool costly_widening(const Plan *p, const Value *v)
 static bool share(Plan *p, Evals *evals, Value *v)
 {
     Evals *e = &evals[v->id];
-    if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v) || same_in_rows(v))
-        return false;
+    if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v) || same_in_rows(v)) return false;
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
     int c = plan_cost_at(p, v), n = 0;

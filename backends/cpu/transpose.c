@@ -1,5 +1,5 @@
-/* transpose.c: tiles whose elements lie along another axis in memory than in their buffer are turned in
- * blocks of registers. A window of which all is in range is turned straight from memory; others chunk by
+/* transpose.c: tiles whose elements lie along another axis in memory than in their buffer are transposed in
+ * blocks of registers. A window of which all is in range is transposed straight from memory; others chunk by
  * chunk, as they are computed. */
 #include "backends/cpu/transpose.h"
 #include "backends/cpu/memory.h"
@@ -207,8 +207,9 @@ static void fetch_rows(Gen *g, const Window *w, int t, int l, LLVMValueRef first
     }
 }
 
-/* The nest behind the step that stores the turned tile and does nothing else, row by row of the buffer. */
-static const Step *stores_turned(const Step *s, const Window *w)
+/* The nest behind the step that stores the transposed tile and does nothing else, row by row of the buffer.
+ */
+static const Step *stores_transposed(const Step *s, const Window *w)
 {
     const Step *n = s->next;
     bool plane = w && w->rank == 2 && s->buf->form == FORM_DENSE;
@@ -231,15 +232,15 @@ void transpose_fetch(Gen *g, const Step *nest, LLVMValueRef row)
         fetch_rows(g, w, 0, 1, gen_imul(g, row, rows / of), rows / of);
         return;
     }
-    If turn;
+    If begins;
     LLVMValueRef each = gen_int(g, of / rows);
-    gen_if(g, &turn, icmp(g, LLVMIntEQ, LLVMBuildURem(g->b, row, each, ""), gen_int(g, 0)));
+    gen_if(g, &begins, icmp(g, LLVMIntEQ, LLVMBuildURem(g->b, row, each, ""), gen_int(g, 0)));
     fetch_rows(g, w, 0, 1, LLVMBuildUDiv(g->b, row, each, ""), 1);
-    gen_endif(g, &turn);
+    gen_endif(g, &begins);
 }
 
-/* Blocks of n rows of the window, from whose memory they are turned; [0, tm) along t, [0, lm) along l. */
-static void turn_blocks(Transpose *u, const Window *w, int n, int64_t tm, int64_t lm)
+/* Blocks of n rows of the window, from whose memory they are transposed; [0, tm) along t, [0, lm) along l. */
+static void transpose_blocks(Transpose *u, const Window *w, int n, int64_t tm, int64_t lm)
 {
     Gen *g = u->g;
     Loop a, b;
@@ -308,7 +309,7 @@ static void transpose_plane(Transpose *u)
         LLVMValueRef in_range = w ? window_is_whole(g, w) : NULL;
         if (w && !w->is_unit[u->t]) in_range = both(g, in_range, w->unit[u->t]);
         if (w && in_range) gen_if(g, &whole, in_range);
-        if (w) turn_blocks(u, w, n, tm, lm);
+        if (w) transpose_blocks(u, w, n, tm, lm);
         if (w && in_range) gen_else(g, &whole);
         if (!w || in_range) evaluate_blocks(u, n, group, tm, lm);
         if (w && in_range) gen_endif(g, &whole);
@@ -344,7 +345,7 @@ void transpose_emit(Gen *g, Step *s)
     Transpose u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
     if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
     Window *w = s->instr->op == OP_LOAD ? g->windows[ir_result(s->instr)->id] : NULL;
-    if (w && w->ahead && ir_result(s->instr) == s->value) w->fetched_by = stores_turned(s, w);
+    if (w && w->ahead && ir_result(s->instr) == s->value) w->fetched_by = stores_transposed(s, w);
     mma_clear_padding(g, s->buf);
     if (s->buf->form == FORM_COLUMNS) mma_pack_columns(&u);
     else if (u.t == u.l) mma_pack_groups(&u);

@@ -1,4 +1,4 @@
-/* transpose.h: what transpose.c and mma_pack.c share: a tile that is turned on its way to a buffer. */
+/* transpose.h: what transpose.c and mma_pack.c share: a tile that is transposed on its way to a buffer. */
 #pragma once
 #include "backends/cpu/mma.h"
 
@@ -17,7 +17,8 @@ void transpose_put(Transpose *, LLVMValueRef);
  * shuffles. */
 void transpose_vectors(Gen *, LLVMValueRef *x, int n, int piece);
 
-/* At the beginning of a row of a nest: if the nest stores a turned tile, fetches a part of the next one. */
+/* At the beginning of a row of a nest: if the nest stores a transposed tile, fetches a part of the next one.
+ */
 void transpose_fetch(Gen *, const Step *nest, LLVMValueRef row);
 
 /* mma_pack.c: packs the operand A column by column, as its elements lie; rows whose elements lie side by side

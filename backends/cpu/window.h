@@ -27,10 +27,11 @@ struct Window {
     /* As many rows of a matrix operand further on are fetched while it is packed; 0: the product fetches the
      * next window, or nothing is fetched. */
     int rows_ahead;
-    const Step *fetched_by; /* the nest that stores the turned tile and fetches the next one (transpose.c) */
-    bool in_product;        /* the product that takes the window fetches the next one (memory_product) */
-    LLVMValueRef stream;    /* i1: the store bypasses the caches; NULL: it does not */
-    LLVMValueRef aside;     /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */
+    const Step
+        *fetched_by;     /* the nest that stores the transposed tile and fetches the next one (transpose.c) */
+    bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
+    LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
+    LLVMValueRef aside;  /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */
     int64_t shape[TILE_MAX_RANK];
 };
 struct WindowRow {
