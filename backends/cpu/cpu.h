@@ -16,8 +16,12 @@
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
  *   mma.c, mma_shape.c, mma_pack.c, amx.c, in_place.c, repeat.c, thin*.c   packing and register-tiled matrix
- * products; products of few rows scan.c     scans sort.c     sort, topk processor.c what the processor has
- * (processors.def) target.c   optimisation, object code; load.c links it into the process */
+ *              products; products of few rows
+ *   transpose.c   tiles that are transposed on their way to a buffer
+ *   scan.c     scans
+ *   sort.c     sort, topk
+ *   processor.c   what the processor has (processors.def)
+ *   target.c   optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/cpu/processor.h"
 #include "ir/scalar.h"

@@ -263,8 +263,8 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         LLVMValueRef rows = LLVMBuildMul(g->b, w->stride[1 - va], gen_int(g, w->rows_ahead), "");
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, rows), gen_int(g, at)), FIRST_CACHE);
     }
-    for (int at = 0;
-        w->ahead && !w->walks && !w->in_product && lanes > 1 && at < lanes * dtype_bytes(w->dtype);
+    for (int at = 0; w->ahead && !w->walks && !w->in_product && !w->fetched_by && lanes > 1 &&
+                     at < lanes * dtype_bytes(w->dtype);
         at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);

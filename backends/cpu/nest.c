@@ -4,6 +4,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/nest.h"
 #include "backends/cpu/plan.h"
+#include "backends/cpu/transpose.h"
 
 typedef void FlatFn(Gen *g, LLVMValueRef at, int lanes, void *user);
 
@@ -386,6 +387,7 @@ static void loops(Nest *n, int axis)
     bool held = n->held && axis == n->step->rank - 2;
     if (held) move_held(n, false);
     n->at[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n->step->shape[axis]), n->group);
+    if (axis == 0) transpose_fetch(g, n->step, n->at[axis]);
     for (int j = 0; j < n->group; j++)
         n->rows[j] = j ? LLVMBuildAdd(g->b, n->at[axis], gen_int(g, j), "") : n->at[axis];
     loops(n, axis + 1);

@@ -160,6 +160,15 @@ static bool only_renamed(Plan *p, const Value *v)
     return true;
 }
 
+/* Whether a row of `v` is one element: it is computed before the row's chunks, once. */
+static bool same_in_rows(const Value *v)
+{
+    const Instr *i = v->def;
+    int last = plan_last_axis(v->type);
+    if (i->op != OP_BROADCAST || last < 0 || !is_tile(ir_operand(i, 0))) return false;
+    return v->type->shape[last] > 1 && ir_operand(i, 0)->type->shape[last] == 1;
+}
+
 /* Is `v` widened by so many instructions that reading it again is faster than widening it again? From f16, a
  * processor that has the instruction and no halves of 64 bytes to join takes one. */
 static bool costly_widening(const Plan *p, const Value *v)
@@ -173,7 +182,7 @@ static bool costly_widening(const Plan *p, const Value *v)
 static bool share(Plan *p, Evals *evals, Value *v)
 {
     Evals *e = &evals[v->id];
-    if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v)) return false;
+    if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v) || same_in_rows(v)) return false;
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
     int c = plan_cost_at(p, v), n = 0;

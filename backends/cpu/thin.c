@@ -203,18 +203,6 @@ static void add_window(void *user, Value *leaf, bool same)
     else x->w[x->n++] = w;
 }
 
-/* Whether the whole window is in range (i1; NULL: always). */
-static LLVMValueRef window_is_whole(Gen *g, const Window *w)
-{
-    LLVMValueRef ok = w->outside ? LLVMBuildNot(g->b, w->outside, "") : NULL;
-    for (int t = 0; t < w->rank; t++) {
-        if (!w->hi[t]) continue;
-        ok = both(g, ok, icmp(g, LLVMIntSGE, w->hi[t], gen_int(g, w->shape[t])));
-        ok = both(g, ok, icmp(g, LLVMIntSLE, w->lo[t], gen_int(g, 0)));
-    }
-    return ok;
-}
-
 /* How far ahead the window is fetched into the second cache: of strips, some rows of the window or of the
  * next one; of dots, see thin_dots.c. */
 static LLVMValueRef distance(Thin *t, Window *w)

@@ -81,11 +81,16 @@ int thin_looked_up(const Thin *t) { return t->g->target->vector_bytes; }
 /* As many as an element has bytes. */
 int thin_table_vectors(const Thin *t) { return dtype_bytes(t->as); }
 
+/* The lowest bytes of an f32 that every value of the type leaves zero. */
+static int zero_bytes(DType t) { return t == DT_F32 ? 0 : t == DT_BF16 ? 2 : 1; }
+
 /* Of n vectors of AVX-512, vector j has elements n i + j, so that a shift of words of n bytes makes its
- * indices. Those of AVX2 have elements in the order in which four vectors of bytes are interleaved. */
+ * indices. Those of AVX2 have elements in the order in which four vectors of bytes are interleaved, or of
+ * two, of whose words the even and the odd ones make a vector each. */
 int thin_table_element(const Thin *t, int j, int i)
 {
     if (t->g->target->avx512) return thin_table_vectors(t) * i + j;
+    if (zero_bytes(t->from) == 2) return i / 4 * 16 + j / 2 * 8 + i % 4 * 2 + j % 2;
     return i / 4 * 16 + 4 * j + i % 4;
 }
 
@@ -115,9 +120,6 @@ static void bytes_of(Gen *g, LLVMValueRef x, LLVMValueRef *to)
         to[k] = gen_shuffle(g, one, one, mask, 2 * TABLE);
     }
 }
-
-/* The lowest bytes of an f32 that every value of the type leaves zero. */
-static int zero_bytes(DType t) { return t == DT_F32 ? 0 : t == DT_BF16 ? 2 : 1; }
 
 int thin_table_parts(const Thin *t)
 {
@@ -203,6 +205,21 @@ static void step_of_words(
     }
 }
 
+/* The four vectors of elements whose upper two bytes these are: words in pairs, of which a shift and a mask
+ * make two vectors. Shuffles could as well, but all of them wait for the same units. */
+static void words_apart(Thin *t, LLVMValueRef low, LLVMValueRef high, LLVMValueRef *to)
+{
+    Gen *g = t->g;
+    LLVMTypeRef type = gen_vec(g->i32, t->lanes);
+    LLVMValueRef half = gen_splat(g, LLVMConstInt(g->i32, 16, false), t->lanes),
+                 upper = gen_splat(g, LLVMConstInt(g->i32, 0xffff0000, false), t->lanes);
+    for (int k = 0; k < 2; k++) {
+        LLVMValueRef words = LLVMBuildBitCast(g->b, thin_interleave(g, low, high, 1, k), type, "");
+        to[2 * k] = LLVMBuildBitCast(g->b, LLVMBuildShl(g->b, words, half, ""), t->vec, "");
+        to[2 * k + 1] = LLVMBuildBitCast(g->b, LLVMBuildAnd(g->b, words, upper, ""), t->vec, "");
+    }
+}
+
 /* The four vectors of 32 elements. The shuffle of bytes makes zero of an index with its highest bit. */
 static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMValueRef *to)
 {
@@ -215,6 +232,10 @@ static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMVa
         LLVMValueRef v[] = { table->part[k], index };
         by[k] = v[0] ? gen_intrinsic(g, "llvm.x86.avx2.pshuf.b", NULL, 0, v, 2)
                      : LLVMConstNull(gen_vec(g->i8, n));
+    }
+    if (zero_bytes(t->from) == 2) {
+        words_apart(t, by[2], by[3], to);
+        return;
     }
     for (int k = 0; k < 4; k++) pair[k] = thin_interleave(g, by[k / 2 * 2], by[k / 2 * 2 + 1], 1, k % 2);
     for (int k = 0; k < 4; k++)

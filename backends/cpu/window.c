@@ -174,6 +174,17 @@ Window *memory_window(Gen *g, Instr *i)
     return w;
 }
 
+LLVMValueRef window_is_whole(Gen *g, const Window *w)
+{
+    LLVMValueRef ok = w->outside ? LLVMBuildNot(g->b, w->outside, "") : NULL;
+    for (int t = 0; t < w->rank; t++) {
+        if (!w->hi[t]) continue;
+        ok = both(g, ok, icmp(g, LLVMIntSGE, w->hi[t], gen_int(g, w->shape[t])));
+        ok = both(g, ok, icmp(g, LLVMIntSLE, w->lo[t], gen_int(g, 0)));
+    }
+    return ok;
+}
+
 WindowRow *memory_row(Eval *e, Window *w, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;

@@ -27,6 +27,8 @@ struct Window {
     /* As many rows of a matrix operand further on are fetched while it is packed; 0: the product fetches the
      * next window, or nothing is fetched. */
     int rows_ahead;
+    const Step
+        *fetched_by;     /* the nest that stores the transposed tile and fetches the next one (transpose.c) */
     bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
     LLVMValueRef aside;  /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */
@@ -44,6 +46,8 @@ struct WindowRow {
     WindowRow *next;
 };
 Window *memory_window(Gen *, Instr *);
+/* Whether the whole window is in range (i1; NULL: always). */
+LLVMValueRef window_is_whole(Gen *, const Window *);
 LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
 /* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy
  * during all of them. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 enum { ROWS = 2100, N = 4096, PIECE = 300 }; /* 17 MB of f16 */
+enum { LINES = 3 };                          /* at least, of a row of 64 elements that begins anywhere */
 
 static int failures;
 
@@ -61,6 +62,13 @@ static void compare(Problem *p, CpuRun *r, const Case *c, const char *cpu, size_
     free(parts);
 }
 
+static int occurrences(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) n++;
+    return n;
+}
+
 static void test(
     const char *examples, const char *kernel, const char *consts, const char *cpu, size_t size, bool run)
 {
@@ -81,6 +89,8 @@ static void test(
         else if (!strcmp(kernel, "transpose") && strcmp(cpu, "x86-64-v2") &&
                  !strstr(r->artifact.data, "tile.part"))
             fail(kernel, consts, cpu, "ends of rows are not put together");
+        else if (!strcmp(kernel, "transpose") && occurrences(r->artifact.data, "prefetcht1") < LINES)
+            fail(kernel, consts, cpu, "the next tile is not fetched by rows");
         if (pass) cpu_run_free(r);
         session_free(&p->s);
         free(p);
