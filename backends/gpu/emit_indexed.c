@@ -74,8 +74,8 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
         int64_t rmw = ir_attr_int(x->instr, ATTR_RMW, 0);
         bool loops = (rmw == RMW_MAX || rmw == RMW_MIN) && (x->d == DT_F32 || x->d == DT_F64);
         const char *stem = loops && x->sem == SEM_RELAXED ? "reach" : "atomic";
-        line(e, "%s = %s(%s, %s);", old,
-            use(e, str(e, "%s_%s_%s", stem, attr_enum_name(ATTR_RMW, rmw), d)), p, v);
+        line(e, "%s = %s(%s, %s);", old, use(e, str(e, "%s_%s_%s", stem, attr_enum_name(ATTR_RMW, rmw), d)),
+            p, v);
     } else
         line(e, "%s = %s(%s, %s, %s);", old, use(e, str(e, "atomic_cas_%s", d)), p, v,
             indexed_value(e, m->values[1], x->l, r));
