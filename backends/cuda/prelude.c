@@ -254,6 +254,9 @@ const PreludeEntry cuda_prelude[] = {
     { "fetch_and_u64", NULL, "", FN "u64 fetch_and_u64(u64 *p, u64 x) { return atomicAnd(p, x); }" },
     { "fetch_or_u64", NULL, "", FN "u64 fetch_or_u64(u64 *p, u64 x) { return atomicOr(p, x); }" },
     { "fetch_xor_u64", NULL, "", FN "u64 fetch_xor_u64(u64 *p, u64 x) { return atomicXor(p, x); }" },
+    { "value_now_$d", "f32 f64", "", FN "$t value_now_$d($t *p) { return *(volatile $t *)p; }" },
+    { "fetch_max_$d", "i32 u32 i64 u64", "", FN "$t fetch_max_$d($t *p, $t x) { return atomicMax(p, x); }" },
+    { "fetch_min_$d", "i32 u32 i64 u64", "", FN "$t fetch_min_$d($t *p, $t x) { return atomicMin(p, x); }" },
     { "fetch_add_$d", "u32 u64 f32 f64", "", FN "$t fetch_add_$d($t *p, $t x) { return atomicAdd(p, x); }" },
 #include "backends/gpu/prelude_atomic.def"
     /* --- shared memory --- */

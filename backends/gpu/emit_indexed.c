@@ -71,8 +71,11 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
     else if (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE)
         line(e, "while (%s(%s, 0) <= %s) { }", use(e, str(e, "atomic_add_%s", d)), p, v);
     else if (x->instr->op == OP_ATOMIC_RMW) {
-        const char *rmw = attr_enum_name(ATTR_RMW, ir_attr_int(x->instr, ATTR_RMW, 0));
-        line(e, "%s = %s(%s, %s);", old, use(e, str(e, "atomic_%s_%s", rmw, d)), p, v);
+        int64_t rmw = ir_attr_int(x->instr, ATTR_RMW, 0);
+        bool loops = (rmw == RMW_MAX || rmw == RMW_MIN) && (x->d == DT_F32 || x->d == DT_F64);
+        const char *stem = loops && x->sem == SEM_RELAXED ? "reach" : "atomic";
+        line(e, "%s = %s(%s, %s);", old, use(e, str(e, "%s_%s_%s", stem, attr_enum_name(ATTR_RMW, rmw), d)),
+            p, v);
     } else
         line(e, "%s = %s(%s, %s, %s);", old, use(e, str(e, "atomic_cas_%s", d)), p, v,
             indexed_value(e, m->values[1], x->l, r));

@@ -296,6 +296,12 @@ const PreludeEntry hip_prelude[] = {
     { "fetch_add_$d", "f32 f64", "",
         FN "$t fetch_add_$d($t *p, $t x) { return __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, "
            "__HIP_MEMORY_SCOPE_AGENT); }" },
+    { "value_now_$d", "f32 f64", "",
+        FN "$t value_now_$d($t *p) { return __hip_atomic_load(p, __ATOMIC_RELAXED, "
+           "__HIP_MEMORY_SCOPE_AGENT); }" },
+    { "fetch_$o_$d", "max min:i32 u32 i64 u64", "",
+        FN "$t fetch_$o_$d($t *p, $t x) { return __hip_atomic_fetch_$o(p, x, __ATOMIC_RELAXED, "
+           "__HIP_MEMORY_SCOPE_AGENT); }" },
     ATOMIC("fetch_and", "u32", "__hip_atomic_fetch_and"),
     ATOMIC("fetch_and", "u64", "__hip_atomic_fetch_and"),
     ATOMIC("fetch_or", "u32", "__hip_atomic_fetch_or"),

@@ -36,7 +36,7 @@ static int64_t window_run(const CostWalk *w, const Instr *i, int param)
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     int unit = kernel_unit_axis(w->f, i, NULL);
     int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
-    int64_t pitch = unit == p->type->rank - 1 ? w->env->dims[p->dims[unit]] : 0;
+    int64_t pitch = unit >= 0 && unit == p->type->rank - 1 ? w->env->dims[p->dims[unit]] : 0;
     for (int a = unit; a > 0 && pitch > 0 && e->v[a] >= w->env->dims[p->dims[a]]; a--) {
         if (w->env->strides && w->env->strides[param][a - 1] != pitch) break;
         run = pitch * (e->v[a - 1] > 0 ? e->v[a - 1] : 1);
@@ -396,6 +396,17 @@ static double stored_lines(const CostWalk *w, const Instr *i, const Type *t)
     return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
 }
 
+/* The layout by which an indexed access is divided among lanes, as the emitter takes it: a number that each
+ * thread computes for itself has none, and then another tile of the access has it. */
+static const Layout *layout_of_access(const CostWalk *w, const MemParts *m)
+{
+    const Value *tiles[TILE_MAX_RANK + 2] = { m->values[0], m->mask };
+    for (int a = 0; a < m->rank; a++) tiles[2 + a] = m->idx[a];
+    for (int k = 0; k < m->rank + 2; k++)
+        if (tiles[k] && tiles[k]->type->layout) return layouts_get(&w->plan->layouts, tiles[k]->type);
+    return NULL;
+}
+
 /* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
  * in which the multiprocessor's lanes would compute. */
 static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *m, int run)
@@ -403,7 +414,7 @@ static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *
     if (i->op != OP_SCATTER || m->values[0]->type->kind != TYPE_TILE || !w->plan)
         return w->model->indexed_access;
     const Type *t = m->values[0]->type;
-    const Layout *l = layouts_get(&w->plan->layouts, t);
+    const Layout *l = layout_of_access(w, m);
     int axis = axis_of_rows(w->f, m, t), beyond = WARP - 1;
     if (l && axis >= 0) beyond = lines_beyond(t, l, axis, run);
     return w->model->indexed_access + (l ? beyond : 0) * (double)LANES / WARP;

@@ -80,6 +80,20 @@ template <class T> EMU T atomicCAS(T *p, T was, T x)
     if (old == was) *p = x;
     return old;
 }
+template <class T> EMU T atomicMax(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    if (old < x) *p = x;
+    return old;
+}
+template <class T> EMU T atomicMin(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    if (x < old) *p = x;
+    return old;
+}
 template <class T> EMU T atomicExch(T *p, T x)
 {
     emu_global_atomic(p, sizeof *p);

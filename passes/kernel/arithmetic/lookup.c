@@ -8,7 +8,7 @@
  * k.
  *
  * Requires: at least LEAST_OPERATIONS element-wise operations between the bits, of which there are at most
- * five next to each other, and a result of 32 bits; elements enough that the table, which takes a selection
+ * five next to each other, or which are all that an integer can have, and a result of 32 bits; elements enough that the table, which takes a selection
  * for each entry in each thread, costs less than half of what it saves. All lanes of a warp reach operations
  * on tiles together. Keeps: everything. */
 #include "ir/scalar.h"
@@ -31,6 +31,7 @@ typedef struct Decoded {
 
 typedef struct Lookup {
     KernelContext *c;
+    Ranges *ranges;
     Decoded **known; /* by value id; NULL: something else */
     uint32_t n;
     InstrList made; /* the definitions of known values */
@@ -74,6 +75,20 @@ static Decoded *begin(const Lookup *l, const Instr *i)
     return r;
 }
 
+/* An integer that is known to have few bits, as codes that were put side by side are, begins one, too. A number
+ * of a place does not, which each thread knows without a table. */
+static Decoded *begin_in_range(const Lookup *l, Value *v)
+{
+    if (v->type->kind != TYPE_TILE || !dtype_is_int(v->type->dtype) || dtype_bits(v->type->dtype) > 32)
+        return NULL;
+    RangeInfo x = range_of(l->ranges, v);
+    if (x.lo < 0 || x.hi < 1 || x.hi >= ENTRIES || kernel_is_cheap(v)) return NULL;
+    Decoded *r = arena_new(&l->c->s->arena, Decoded);
+    *r = (Decoded){ .from = v, .bits = 64 - __builtin_clzll((uint64_t)x.hi) };
+    for (int k = 0; k < 1 << r->bits; k++) r->entries[k] = scalar_int(k);
+    return r;
+}
+
 /* The bits that both depend on; false: bits of two values, or too many. */
 static bool join(Decoded *r, const Decoded *x)
 {
@@ -106,8 +121,11 @@ static Decoded *follow(const Lookup *l, const Instr *i)
     Decoded *r = arena_new(&l->c->s->arena, Decoded);
     *r = (Decoded){ .operations = op_info[i->op].cost > 1 ? DIVISION_OPERATIONS : 1 };
     for (int k = 0; k < i->n_operands; k++) {
-        of[k] = known(l, ir_operand(i, k));
-        if (of[k] ? !join(r, of[k]) : !constant(ir_operand(i, k), &in[k])) return NULL;
+        Value *v = ir_operand(i, k);
+        of[k] = known(l, v);
+        if (!of[k] && constant(v, &in[k])) continue;
+        if (!of[k]) of[k] = begin_in_range(l, v);
+        if (!of[k] || !join(r, of[k])) return NULL;
     }
     for (int e = 0; r->from && e < 1 << r->bits; e++) {
         for (int k = 0; k < i->n_operands; k++)
@@ -170,7 +188,7 @@ bool kernel_pass_lookup(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
     VEC(Block *) blocks = { 0 };
-    Lookup l = { .c = c, .n = c->f->module->next_id };
+    Lookup l = { .c = c, .n = c->f->module->next_id, .ranges = ranges_new(c->f) };
     l.known = arena_array(&c->s->arena, Decoded *, l.n);
     ir_walk(c->f->body, visit, &l);
     for (size_t k = l.made.len; k--;) { /* users before what they use */

@@ -14,13 +14,15 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
         tile[d] = d < t->rank ? (int32_t)t->shape[d] : 1;
         per[d] = lanes[d] = warps[d] = 1;
     }
-    while (lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
+    bool along = axis == t->rank - 1; /* else threads beside each other have rows of their own */
+    while (along && lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
     wave /= lanes[axis];
     for (int k = 1; k < t->rank; k++)
         while (wave > 1 && lanes[order[k]] < tile[order[k]]) {
             lanes[order[k]] *= 2;
             wave /= 2;
         }
+    for (; wave > 1 && lanes[axis] < tile[axis]; wave /= 2) lanes[axis] *= 2;
     lanes[order[t->rank > 1]] *= wave;
     for (int k = 1; k < t->rank; k++)
         while (w % 2 == 0 && lanes[order[k]] * warps[order[k]] < tile[order[k]]) {
