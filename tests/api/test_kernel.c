@@ -293,39 +293,6 @@ static void test_extents(void)
     tile_context_destroy(ctx);
 }
 
-/* Programs are packed along an axis only as far as it has programs; launches with about as many share a
- * variant. Axes with many, and what is no extent of the grid, are in no variant's key. */
-static void test_counted(void)
-{
-    static const char text[] =
-        "kernel heads(in f16 X[S, H, 128], out f16 Y[H, S, 128]) grid (H, S) {\n"
-        "    let (h, s) = program_id();\n    store(Y[h, s, :], load(X[s, h, :]) * 2.0);\n}\n";
-    static const struct {
-        int64_t h, s;
-        int compiles, grid;
-        const char *says;
-    } cases[] = { { 8, 64, 1, 16, "; H<=8" }, { 7, 64, 1, 16, "; H<=8" }, { 1, 64, 2, 2, "; H<=1" },
-        { 3, 64, 3, 6, "; H<=3" }, { 33, 64, 4, 128, NULL }, { 35, 64, 4, 128, NULL } };
-    static uint16_t x[35 * 64 * 128], y[35 * 64 * 128];
-    tile_kernel *k;
-    open_context(NULL, NULL);
-    OK(ctx, kernel_of(ctx, text, "heads", NULL, 0, &k));
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        int64_t of_x[3] = { cases[c].s, cases[c].h, 128 }, of_y[3] = { cases[c].h, cases[c].s, 128 };
-        tile_tensor tx = { x, of_x, NULL, 3, TILE_F16 }, ty = { y, of_y, NULL, 3, TILE_F16 };
-        tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
-        OK(ctx, tile_launch(k, a, 2, NULL));
-        CU_ASSERT_EQUAL(fake->compiles, cases[c].compiles);
-        CU_ASSERT_EQUAL(fake->last.grid[0], cases[c].grid);
-        tile_variant_info v = { .struct_size = sizeof v };
-        OK(ctx, tile_kernel_variant(k, a, 2, &v));
-        if (cases[c].says) CHECK_TEXT(v.specialization, cases[c].says);
-        else CU_ASSERT_PTR_NULL(strstr(v.specialization, "H<="));
-    }
-    tile_kernel_destroy(k);
-    tile_context_destroy(ctx);
-}
-
 /* A specialization that does not compile says which it is, once through the callback and at each launch. */
 static void test_bad_specialization(void)
 {
@@ -515,9 +482,9 @@ int main(int argc, char **argv)
     if (!mkdtemp(dir)) return 1;
     static const UnitTest tests[] = { { "contexts", test_contexts }, { "source_errors", test_source_errors },
         { "imports", test_imports }, { "bindings", test_bindings }, { "extents", test_extents },
-        { "derived", test_derived }, { "counted", test_counted },
-        { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune },
-        { "remap", test_remap }, { "large_remap", test_large_remap } };
+        { "derived", test_derived }, { "bad_specialization", test_bad_specialization },
+        { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap },
+        { "large_remap", test_large_remap } };
     int r = unit_run("kernel", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", dir);
