@@ -112,6 +112,11 @@ typedef struct FrontKernel {
     const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */
     bool products;       /* the kernel calls `mma` */
     bool gathers;        /* and `gather` */
+    bool loops;          /* and has loops that run as such */
+    /* The dimensions that are, as they are, extents of a grid of several axes, whose programs have neither
+     * products nor loops: few programs along such an axis decide how several become one. */
+    int n_counted;
+    const char *const *counted;
     /* The dimensions whose products divide numbers of the kernel, such as H and W of pixels that are counted
      * in one row: `p / (H*W)`, `p / W % H`. */
     int n_divisors;

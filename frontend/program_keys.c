@@ -329,6 +329,7 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
     } else if (n->kind == N_CONSTANT) {
         demand_here(k, n->kids[1], env);
     } else if (n->kind == N_FOR) {
+        k->info->k.loops |= !n->op;
         for (int i = 0; i < 3; i++) {
             walk(k, n->kids[i], env);
             if (n->op || i == 2) demand_here(k, n->kids[i], env);
@@ -336,6 +337,7 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
         walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
     } else {
         bool branches = n->kind == N_IF && n->op;
+        k->info->k.loops |= n->kind == N_WHILE;
         if (branches) demand_here(k, n->kids[0], env);
         for (uint32_t i = 0; i < n->n; i++) {
             k->branches += branches && i > 0;
@@ -352,6 +354,22 @@ static void walk(Keys *k, const Node *n, const Env *env)
     if (++k->recursion > LIMIT_RECURSION) *k->steps = LIMIT_WALK + 1;
     else walk_kind(k, n, env);
     k->recursion--;
+}
+
+static bool is_counted(const FrontKernel *k, const char *dim)
+{
+    for (int i = 0; i < k->grid_rank && i < 3; i++)
+        if (!strcmp(k->grid[i], dim)) return true;
+    return false;
+}
+
+/* FrontKernel.counted; after the keys are known. */
+static void list_counted(Session *s, const KernelInfo *info, FrontKernel *k)
+{
+    const char **counted = arena_array(&s->arena, const char *, (size_t)k->n_dims + 1);
+    for (int d = 0; d < k->n_dims && k->grid_rank > 1 && !k->products && !k->loops; d++)
+        if (!info->key_locs[d].file && is_counted(k, k->dims[d])) counted[k->n_counted++] = k->dims[d];
+    k->counted = counted;
 }
 
 void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
@@ -372,6 +390,7 @@ void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
     for (int d = 0; d < info->k.n_dims; d++)
         if (k.divides[d]) divisors[info->k.n_divisors++] = info->k.dims[d];
     info->k.divisors = divisors;
+    list_counted(s, info, &info->k);
 }
 
 Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name)

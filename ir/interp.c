@@ -300,6 +300,9 @@ static void bind_dims(Interp *in)
         if (in->dims[k] % f->dims[k].div)
             interp_stop(in, f->loc, "dimension %s is %lld, promised a multiple of %lld", dim_name(in, k),
                 (long long)in->dims[k], (long long)f->dims[k].div);
+        if (f->dims[k].most > 0 && (in->dims[k] < 1 || in->dims[k] > f->dims[k].most))
+            interp_stop(in, f->loc, "dimension %s is %lld, promised from 1 to %lld", dim_name(in, k),
+                (long long)in->dims[k], (long long)f->dims[k].most);
     }
 }
 

@@ -128,6 +128,7 @@ typedef struct Dim {
     const char *name, *text;
     int64_t extent;  /* -1: known at launch only */
     int64_t div;     /* a divisor of the extent, at least 1 */
+    int64_t most;    /* the extent is from 1 to this number; 0: not known */
     int param, axis; /* where the launch reads it */
 } Dim;
 

@@ -254,6 +254,8 @@ static void func_dim(Parser *p)
     if (text) f->dims[index].text = session_intern(p->s, text, strlen(text));
     Dim *d = &f->dims[index];
     if (irread_accept_name(p, "div")) d->div = irread_integer(p, false);
+    if (irread_accept_name(p, "most"))
+        d->most = irread_integer_in(p, d->div, INT32_MAX, "the largest extent");
     if (irread_accept_name(p, "at")) {
         d->param = (int)irread_integer_in(p, 0, 1 << 20, "the parameter");
         irread_expect(p, ':');

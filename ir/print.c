@@ -327,6 +327,7 @@ static void print_func_dims(Printer *p)
         }
         if (d->extent >= 0) text_printf(p->out, " = %lld", (long long)d->extent);
         if (d->div != (d->extent > 0 ? d->extent : 1)) text_printf(p->out, " div %lld", (long long)d->div);
+        if (d->most > 0) text_printf(p->out, " most %lld", (long long)d->most);
         if (d->param >= 0) text_printf(p->out, " at %d:%d", d->param, d->axis);
         text_putc(p->out, '\n');
     }

@@ -18,11 +18,12 @@ RangeInfo range_of_dim(const Func *f, int dim)
     if (dim < 0 || dim >= f->n_dims) return (RangeInfo){ 0, RANGE_MAX_EXTENT, 1 };
     const Dim *d = &f->dims[dim];
     if (d->extent >= 0) return constant(d->extent);
-    int64_t hi = f->fits32      ? FITS32_EXTENT - 1
+    int64_t hi = d->most > 0    ? d->most
+                 : f->fits32    ? FITS32_EXTENT - 1
                  : f->extents31 ? INT32_MAX
                                 : RANGE_MAX_EXTENT,
             div = d->div > 0 ? d->div : 1;
-    return (RangeInfo){ f->fits32 ? div : 0, hi - hi % div, div };
+    return (RangeInfo){ f->fits32 || d->most > 0 ? div : 0, hi - hi % div, div };
 }
 
 static RangeInfo of_stride(const Func *f, const Instr *i)

@@ -41,6 +41,7 @@ enum {
     FEW_BYTES = 512,     /* smaller programs gain even if warps share programs */
     LONG_GRID = 16,      /* packs, beside which a last one of single programs takes little time */
     FEW_PAST = 8,        /* a program past the last one may stand beside so many that are */
+    FEW_PROGRAMS = 32,   /* along an axis: the launch says how many there are at most (launch_facts_most) */
     WARPS = 4,
     LANES = 32,
 };
@@ -253,12 +254,13 @@ static bool apply(Pack *p, bool guard)
 }
 
 /* Whether the last pack, which is not whole or has programs past the last one, is a small part of all, as far
- * as is known. With `guard`, its programs run one by one. */
+ * as is known: of few programs, their largest number counts. With `guard`, its programs run one by one. */
 static bool few_behind(const Choice *x, RangeInfo programs, bool guard)
 {
-    int64_t n = x->p.n, last = programs.lo % n;
-    if (x->asked || programs.lo != programs.hi || last == 0) return true;
-    return guard ? programs.lo / n >= LONG_GRID : (n - last) * FEW_PAST <= programs.lo;
+    int64_t n = x->p.n, most = programs.hi, last = most % n;
+    bool known = programs.lo == most || most <= FEW_PROGRAMS;
+    if (x->asked || !known || last == 0) return true;
+    return guard ? most / n >= LONG_GRID : (n - last) * FEW_PAST <= most;
 }
 
 /* Packs n programs along the axis of x->p if that gives windows; false: nothing has changed. */
@@ -322,6 +324,15 @@ static void shrink_grid(Func *f, int axis, int64_t n)
     ir_set_operand(grid, axis, ir_bin(&b, OP_CDIV, ir_operand(grid, axis), ir_index(&b, n)));
 }
 
+/* The warps of a pack, before its programs are known not to fill them. Tiles that are not whole vectors take
+ * shared memory as one piece of all warps (row_block.c). */
+static int pack_warps(const Choice *x)
+{
+    int most = x->c->options->pack_warps;
+    if (x->f->hints.warps > 0) return x->f->hints.warps;
+    return most && x->size.bytes % 16 == 0 && most < WARPS ? most : WARPS;
+}
+
 /* The programs that a pack should have; 1: packing gains nothing. */
 static int64_t wanted(Choice *x)
 {
@@ -329,6 +340,7 @@ static int64_t wanted(Choice *x)
     x->size = (Size){ 0 };
     x->facts = NULL;
     ir_walk(x->f->body, measure, x);
+    x->warps = pack_warps(x);
     const Size *s = &x->size;
     if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;
     if (s->bytes > MOST_BYTES || s->loaded > MOST_LOADED || s->elems > FULL_ELEMS) return 1;

@@ -93,6 +93,7 @@ typedef struct PassOptions {
     int xcds;       /* the chiplets of the target; 0: as in the table of targets */
     int most_ctas;  /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
     int least_ctas; /* and at least, of a kernel that streams (schedule/occupancy.h); 0: any */
+    int pack_warps; /* of a pack of aligned tiles at most (pack.c); 0: any */
 } PassOptions;
 
 PassOptions pass_options_default(const Target *);

@@ -89,7 +89,7 @@ static void pipeline(Lowering *l)
     /* Erase unused operations before passes make lists of operations: the sweeps of those passes would erase
      * them from the lists. */
     ir_drop_unused(l->c.f->body);
-    cta_size_begin(l->c.f, l->c.p);
+    cta_size_begin(l->c.s, l->c.f, l->c.p);
     RUN(FIRST_READS);
     RUN(RETYPE);
     RUN(MASK_BYTES);
@@ -331,7 +331,7 @@ bool kernel_run_list(
 {
     Lowering l;
     begin(&l, s, f, t, o, p);
-    cta_size_begin(f, p);
+    cta_size_begin(s, f, p);
     schedule_number_loads(p, f);
     bool ok = true;
     for (size_t len; ok && *list; list += len + (list[len] != 0))

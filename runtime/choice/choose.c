@@ -274,7 +274,8 @@ static int search(
         arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims + k->n_params) + 1);
     o.passes.dump_after = NULL; /* Dumps are for launched code, not for candidates. */
     kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1),
-        arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
+        arena_array(&s->arena, bool, (size_t)k->n_dims + 1),
+        arena_array(&s->arena, int64_t, (size_t)k->n_dims + 1), &facts);
     SearchProblem p = { .parse = parse,
         .shape = shape,
         .extent = extent,

@@ -35,6 +35,14 @@ const char *compile_title(Session *s, const char *kernel, const FrontBinding *b,
     return t.data;
 }
 
+int64_t launch_facts_most(int64_t extent)
+{
+    static const int8_t steps[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };
+    for (size_t i = 0; extent > 0 && i < sizeof steps; i++)
+        if (extent <= steps[i]) return steps[i];
+    return 0;
+}
+
 /* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
  * same by its key. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
@@ -61,11 +69,13 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
     }
     for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++) {
         bool one = d < 64 && facts->ones >> d & 1;
-        for (int i = 0; (facts->dim16[d] || one) && i < f->n_dims; i++) {
+        int64_t most = facts->most && d < k->n_dims ? facts->most[d] : 0;
+        for (int i = 0; (facts->dim16[d] || one || most) && i < f->n_dims; i++) {
             const char *own = d < k->n_dims ? f->dims[i].name : f->dims[i].text;
             if (!own || strcmp(own, d < k->n_dims ? k->dims[d] : k->derived[d - k->n_dims])) continue;
             if (one) f->dims[i].extent = f->dims[i].div = 1;
-            else ir_dim_promise(&f->dims[i], 16);
+            else if (facts->dim16[d]) ir_dim_promise(&f->dims[i], 16);
+            if (f->dims[i].extent < 0) f->dims[i].most = most;
         }
     }
     f->fits32 = facts->fits32;
@@ -193,6 +203,23 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     return ok;
 }
 
+/* The tiles of a pack that go through shared memory make all warps of its CTA meet there. A pack of one warp
+ * does not. Whether the kernel is to be compiled again so: `shared` are the bytes that its CTA exchanges.
+ * Sizes that are searched stay with the warps that their estimates are of, which do not count who waits. */
+static bool packs_meet(const Ast *ast, const Func *f, const CompileOptions *o, int64_t shared)
+{
+    enum { FEW = 256 }; /* results of reductions, which warps exchange beside their work */
+    return f->packed > 1 && f->hints.warps > 1 && !o->passes.pack_warps && shared > FEW &&
+           !frontend_tune(ast, f->name);
+}
+
+static CompileOptions of_one_warp(const CompileOptions *o)
+{
+    CompileOptions one = *o;
+    one.passes.pack_warps = 1;
+    return one;
+}
+
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
     const LaunchFacts *facts, const CompileOptions *o, const CompileTest *may_fit, Compiled *out,
     Func **lowered, struct GpuCode *code)
@@ -205,7 +232,10 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
     if (may_fit && !may_fit->holds(may_fit->user, f)) return false;
     copy_signature(s, f, out);
-    return host_blocks(s, f, out) && gpu_compile(s, f, o->target, &options, code, lowered);
+    if (!host_blocks(s, f, out) || !gpu_compile(s, f, o->target, &options, code, lowered)) return false;
+    if (!packs_meet(ast, f, o, code->shared_bytes)) return true;
+    CompileOptions one = of_one_warp(o);
+    return compile_lowered(s, ast, kernel, b, n, facts, &one, may_fit, out, lowered, code);
 }
 
 static void count_work(Session *s, Func *f, Compiled *out)
@@ -268,6 +298,10 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
             diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name);
             ok = false;
         }
+    }
+    if (ok && packs_meet(ast, f, o, a->shape.shared_bytes)) {
+        CompileOptions one = of_one_warp(o);
+        return compile_kernel(s, ast, kernel, b, n, facts, &one, out);
     }
     if (!ok) {
         if (!s->n_errors)

@@ -32,7 +32,14 @@ typedef struct LaunchFacts {
     int n_dims;
     bool fits32, extents31;
     uint64_t ones; /* a bit for each of the first 64 dimensions: its extent is 1 */
+    /* By dimension, from FrontKernel.counted: its extent is from 1 to this number; 0: not known. NULL: of
+     * none. */
+    const int64_t *most;
 } LaunchFacts;
+
+/* What a launch says that a small extent is at most: one of a few numbers, so that launches share variants.
+ * 0: it is not small. */
+int64_t launch_facts_most(int64_t extent);
 
 typedef struct CompileOptions {
     const Target *target;

@@ -171,6 +171,7 @@ static tile_status take_params(tile_kernel *k)
     k->dims = arena_array(&k->session.arena, KernelDim, (size_t)k->n_dims + 1);
     for (int d = 0; d < f->n_derived; d++)
         k->dims[f->n_dims + d] = (KernelDim){ with_consts(k, f->derived[d]), .bound = -1 };
+    bool gpu = k->context->target->kind == TARGET_CUDA; /* where programs are packed */
     for (int d = 0; d < f->n_dims; d++) {
         const FrontValue *v = bound_value(k, f->dims[d]);
         KernelDim *dim = &k->dims[d];
@@ -179,8 +180,11 @@ static tile_status take_params(tile_kernel *k)
         dim->specialized = dim->key || dim->bound >= 0;
         if (dim->bound >= 0) dim->key = false; /* part of every variant alike */
         k->n_key_dims += k->dims[d].key;
+        for (int i = 0; i < f->n_counted && gpu && dim->bound < 0; i++)
+            dim->counted |= !strcmp(f->counted[i], f->dims[d]);
+        k->n_counted += dim->counted;
     }
-    k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4;
+    k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + (k->n_counted + 7) / 8;
     return TILE_OK;
 }
 

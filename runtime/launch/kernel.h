@@ -33,6 +33,7 @@ typedef struct KernelDim {
     const char *name;
     bool key;         /* the code is specialized on its extent, which the launch gives */
     bool specialized; /* the same, or its extent was given when the kernel was made */
+    bool counted;     /* the key says of a small extent what it is at most (FrontKernel.counted) */
     int64_t bound;    /* the extent that was given when the kernel was made, or -1 */
 } KernelDim;
 
@@ -165,7 +166,8 @@ struct tile_kernel {
     int n_params;
     KernelDim *dims;
     int n_dims,
-        n_key_dims; /* includes derived extents, which are no keys; the first FrontKernel.n_dims are names */
+        n_key_dims, /* includes derived extents, which are no keys; the first FrontKernel.n_dims are names */
+        n_counted;
     /* NULL, or a function that is called before the vendor's compiler. If it returns false, the variant is
      * not compiled (tune_compile.c). */
     bool (*accept)(void *user, const Compiled *);
@@ -193,11 +195,12 @@ struct tile_kernel {
 
 /* Key: word 0 holds fits32 (bit 0), extents31 (bit 1), the collapsed pairs (from bit 2) and from bit 8 the
  * tuning row + 1, or the number of rows + the choice, or 0; then a bit a dimension for multiples of 16, the
- * extents of key dimensions, and 16 bits of facts a parameter. It may change the arguments to those of an
- * equal launch on fewer axes (collapse.c). Fails only where a configuration must be chosen and cannot be. */
+ * extents of key dimensions, 16 bits of facts a parameter, and a byte for each counted dimension. It may
+ * change the arguments to those of an equal launch on fewer axes (collapse.c). Fails only where a
+ * configuration must be chosen and cannot be. */
 tile_status kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
-void kernel_facts(
-    const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
+void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, int64_t *most,
+    LaunchFacts *out);
 /* Whether the kernel's optional tensor `i` is given to launches with this key. */
 bool kernel_key_gives(const tile_kernel *, const uint64_t *key, int i);
 /* Reads and checks arguments. */

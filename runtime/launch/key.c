@@ -2,14 +2,22 @@
  * the facts that the compiler is told. */
 #include "runtime/launch/kernel.h"
 
+/* Where in a key the bytes of counted dimensions begin. */
+static int counts_at(const tile_kernel *k) { return k->key_words - (k->n_counted + 7) / 8; }
+
 /* The key but for the configuration. */
 static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     int masks = (k->n_dims + 63) / 64;
     uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims, far = 0;
+    uint64_t *counts = key + counts_at(k);
     memset(key, 0, (size_t)k->key_words * 8);
-    for (int d = 0; d < k->n_dims; d++) {
+    for (int d = 0, c = 0; d < k->n_dims; d++) {
         int64_t n = l->dims[d];
+        if (k->dims[d].counted) {
+            counts[c / 8] |= (uint64_t)launch_facts_most(n) << 8 * (c % 8);
+            c++;
+        }
         key[1 + d / 64] |= (uint64_t)(n > 0 && (n & 15) == 0) << d % 64;
         if (k->dims[d].key) *at++ = (uint64_t)n;
     }
@@ -73,10 +81,15 @@ static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)
 bool kernel_key_gives(const tile_kernel *k, const uint64_t *key, int i)
 { return !(facts_of(k, key, i) & FACT_ABSENT); }
 
-void kernel_facts(
-    const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
+void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, int64_t *most,
+    LaunchFacts *out)
 {
-    for (int d = 0; d < k->n_dims; d++) dim16[d] = key[1 + d / 64] >> d % 64 & 1;
+    const uint64_t *counts = key + counts_at(k);
+    for (int d = 0, c = 0; d < k->n_dims; d++) {
+        dim16[d] = key[1 + d / 64] >> d % 64 & 1;
+        most[d] = k->dims[d].counted ? (int64_t)(counts[c / 8] >> 8 * (c % 8) & 255) : 0;
+        c += k->dims[d].counted;
+    }
     for (int i = 0; i < k->n_params; i++) {
         unsigned f = facts_of(k, key, i);
         params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0,
@@ -90,6 +103,7 @@ void kernel_facts(
         .n_params = k->n_params,
         .dim16 = dim16,
         .n_dims = k->n_dims,
+        .most = most,
         .fits32 = key[0] & 1,
         .extents31 = key[0] >> 1 & 1,
         .ones = collapse_ones(k, (unsigned)(key[0] >> KEY_COLLAPSED) & ((1u << MOST_PAIRS) - 1)) };

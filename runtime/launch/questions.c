@@ -58,9 +58,10 @@ size_t launch_promises(const tile_kernel *k, const uint64_t *key, char *out, siz
 {
     ParamFacts facts[k->n_params + 1];
     bool dim16[k->n_dims + 1];
+    int64_t most[k->n_dims + 1];
     LaunchFacts all;
     size_t n = 0;
-    kernel_facts(k, key, facts, dim16, &all);
+    kernel_facts(k, key, facts, dim16, most, &all);
     if (room) *out = 0;
 #define ADD(...) \
     do { \
@@ -68,6 +69,8 @@ size_t launch_promises(const tile_kernel *k, const uint64_t *key, char *out, siz
     } while (0)
     for (int d = 0; d < k->n_dims; d++)
         if (dim16[d]) ADD("; %s%%16=0", k->dims[d].name);
+    for (int d = 0; d < k->n_dims; d++)
+        if (most[d]) ADD("; %s<=%d", k->dims[d].name, (int)most[d]);
     for (int i = 0; i < k->n_params; i++) {
         bool left_out = k->params[i].optional && !kernel_key_gives(k, key, i);
         if (k->params[i].kind == PARAM_SCALAR || left_out) continue;

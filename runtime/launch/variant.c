@@ -121,7 +121,8 @@ static void gather(Making *m)
     Arena *a = &m->s->arena;
     m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
     kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1),
-        arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
+        arena_array(a, bool, (size_t)k->n_dims + 1), arena_array(a, int64_t, (size_t)k->n_dims + 1),
+        &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
     m->options = kernel_compile_options(k);
 }

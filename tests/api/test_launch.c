@@ -120,6 +120,70 @@ static void test_more_ctas(void)
     }
 }
 
+/* Programs are packed along an axis only as far as it has programs; launches with about as many share a
+ * variant. Axes with many, and what is no extent of the grid, are in no variant's key. */
+static void test_counted(void)
+{
+    static const char text[] =
+        "kernel heads(in f16 X[S, H, 128], out f16 Y[H, S, 128]) grid (H, S) {\n"
+        "    let (h, s) = program_id();\n    store(Y[h, s, :], load(X[s, h, :]) * 2.0);\n}\n";
+    static const struct {
+        int64_t h, s;
+        int compiles, grid;
+        const char *says;
+    } cases[] = { { 8, 64, 1, 16, "; H<=8" }, { 7, 64, 1, 16, "; H<=8" }, { 1, 64, 2, 2, "; H<=1" },
+        { 3, 64, 3, 6, "; H<=3" }, { 33, 64, 4, 128, NULL }, { 35, 64, 4, 128, NULL } };
+    static uint16_t x[35 * 64 * 128], y[35 * 64 * 128];
+    tile_kernel *k;
+    open_add();
+    OK(ctx, kernel_of(ctx, text, "heads", NULL, 0, &k));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t of_x[3] = { cases[c].s, cases[c].h, 128 }, of_y[3] = { cases[c].h, cases[c].s, 128 };
+        tile_tensor tx = { x, of_x, NULL, 3, TILE_F16 }, ty = { y, of_y, NULL, 3, TILE_F16 };
+        tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
+        OK(ctx, tile_launch(k, a, 2, NULL));
+        CU_ASSERT_EQUAL(fake->compiles, cases[c].compiles);
+        CU_ASSERT_EQUAL(fake->last.grid[0], cases[c].grid);
+        tile_variant_info v = { .struct_size = sizeof v };
+        OK(ctx, tile_kernel_variant(k, a, 2, &v));
+        if (cases[c].says) CHECK_TEXT(v.specialization, cases[c].says);
+        else CU_ASSERT_PTR_NULL(strstr(v.specialization, "H<="));
+    }
+    tile_kernel_destroy(k);
+    close_add();
+}
+
+/* Two codes in a byte go to other lanes: the programs of a pack have a warp, unless the kernel says how many
+ * or only copies. */
+static void test_packs_meet(void)
+{
+    static const char text[] = "kernel codes(in f16 X[B, 128], out u8 Y[B, 64]) grid (B) {\n"
+                               "    let q = u8(clamp(f32(load(X[program_id(), :])), 0.0, 15.0));\n"
+                               "    let pairs = reshape(q, [64, 2]);\n"
+                               "    store(Y[program_id(), :], pairs[:, 0] | pairs[:, 1] << 4);\n}\n"
+                               "kernel copies(in f16 X[B, 128], out f16 Y[B, 128]) grid (B) {\n"
+                               "    store(Y[program_id(), :], load(X[program_id(), :]));\n}\n";
+    static const struct {
+        const char *kernel;
+        int warps, threads;
+    } cases[] = { { "codes", 0, 32 }, { "codes", 4, 128 }, { "copies", 0, 128 } };
+    static uint16_t x[4096 * 128], y[4096 * 128];
+    for (int c = 0; c < 3; c++) {
+        tile_binding warps = { "warps", TILE_BIND_INT, { .i = cases[c].warps } };
+        int64_t shape[2] = { 4096, 128 }, codes[2] = { 4096, 64 };
+        tile_tensor tx = { x, shape, NULL, 2, TILE_F16 }, ty = { y, shape, NULL, 2, TILE_F16 };
+        if (c < 2) ty = (tile_tensor){ y, codes, NULL, 2, TILE_U8 };
+        tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
+        tile_variant_info v = { .struct_size = sizeof v };
+        open_add();
+        OK(ctx, kernel_of(ctx, text, cases[c].kernel, &warps, cases[c].warps > 0, &rows));
+        OK(ctx, tile_kernel_variant(rows, a, 2, &v));
+        CU_ASSERT_EQUAL(v.threads, cases[c].threads);
+        tile_kernel_destroy(rows);
+        close_add();
+    }
+}
+
 /* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered
  * ask for it too, and as graphs are captured. */
 static void test_early_start(void)
@@ -173,7 +237,7 @@ static void test_variants(void)
 
 /* Rows at multiples of 8 or 4 bytes but not of 16, and rows of a whole number of 16 bytes: a fact of their
  * own, which extents share and addresses decide. The kernel does not treat all rows alike: else they were one
- * row without gaps. */
+ * row without gaps. Row counts are those of one variant (launch_facts_most). */
 static void test_grain(void)
 {
     static const char text[] =
@@ -184,13 +248,13 @@ static void test_grain(void)
         int at, compiles;
         const char *says;
     } rows[] = { { 9, 1500, 1500, 0, 1, "X: aligned 16, rows of whole 8 bytes, unit stride on axis 1" },
-        { 7, 1508, 1508, 0, 1, NULL }, { 9, 1500, 1500, 8, 1, NULL },
+        { 11, 1508, 1508, 0, 1, NULL }, { 9, 1500, 1500, 8, 1, NULL },
         { 9, 1502, 1502, 0, 2, "X: aligned 16, rows of whole 4 bytes" },
         { 9, 1500, 1500, 4, 3, "X: unaligned, rows of whole 8 bytes" },
         { 9, 1500, 1500, 2, 4, "X: unaligned, rows of whole 4 bytes" },
         { 9, 1501, 1501, 0, 5, "X: aligned 16, unit stride" }, { 9, 1501, 1504, 0, 6, NULL },
         { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL },
-        { 9, 1496, 1496, 0, 7, "X: aligned 16, rows of whole 16 bytes" }, { 5, 1512, 1520, 0, 7, NULL },
+        { 9, 1496, 1496, 0, 7, "X: aligned 16, rows of whole 16 bytes" }, { 10, 1512, 1520, 0, 7, NULL },
         { 9, 1500, 1504, 0, 7, NULL } };
     open_add();
     tile_kernel *k;
@@ -405,5 +469,6 @@ static void test_warm(void)
 UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_driver },
     { "early_start", test_early_start }, { "spilling", test_spilling }, { "more_ctas", test_more_ctas },
     { "variants", test_variants }, { "grain", test_grain }, { "empty", test_empty },
-    { "no_elements", test_no_elements }, { "refused", test_refused }, { "dlpack", test_dlpack },
-    { "too_many_programs", test_too_many_programs }, { "warm", test_warm })
+    { "counted", test_counted }, { "packs_meet", test_packs_meet }, { "no_elements", test_no_elements },
+    { "refused", test_refused }, { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
+    { "warm", test_warm })

@@ -120,7 +120,12 @@ static void set_facts(ProblemView *v, Session *s)
     ParamFacts *p = arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1);
     bool *dim16 = arena_array(&s->arena, bool, (size_t)k->n_dims + 1);
     int at = 0;
-    for (int d = 0; d < k->n_dims; d++) dim16[d] = extent_of(v, k->dims[d]) % 16 == 0;
+    int64_t *most = arena_array(&s->arena, int64_t, (size_t)k->n_dims + 1);
+    for (int d = 0; d < k->n_dims; d++) {
+        dim16[d] = extent_of(v, k->dims[d]) % 16 == 0;
+        for (int i = 0; i < k->n_counted; i++)
+            if (!strcmp(k->counted[i], k->dims[d])) most[d] = launch_facts_most(extent_of(v, k->dims[d]));
+    }
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *q = &k->params[i];
         if (q->kind >= FRONT_CONST) continue;
@@ -134,9 +139,13 @@ static void set_facts(ProblemView *v, Session *s)
             .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
             .sign = 1 };
     }
-    v->facts = (LaunchFacts){
-        .params = p, .n_params = at, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = true, .extents31 = true
-    };
+    v->facts = (LaunchFacts){ .params = p,
+        .n_params = at,
+        .dim16 = dim16,
+        .n_dims = k->n_dims,
+        .fits32 = true,
+        .extents31 = true,
+        .most = most };
 }
 
 /* --- bindings ---------------------------------------------------------------------------------------- */

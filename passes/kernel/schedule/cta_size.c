@@ -4,6 +4,7 @@
  * out.
  */
 #include "passes/kernel/schedule/cta_size.h"
+#include "passes/kernel/schedule/live.h"
 #include "passes/kernel/schedule/occupancy.h"
 
 typedef struct Sizes {
@@ -14,13 +15,28 @@ typedef struct Sizes {
     int64_t here, products; /* the words of accumulators of this block, and of the block that has the most */
     int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
     int64_t gathered;       /* the elements of all gathers of tiles */
+    int own;                /* loads of tiles that depend on the program */
+    uint64_t tensors;       /* a bit for each tensor that these load from */
     int64_t folded;         /* the elements of the largest tile that a function of the kernel's combines */
     bool rows, strided;
-    bool fma; /* there is a product that no matrix unit computes as it is written */
+    bool searched; /* for the largest elements of rows, in rounds in each of which its warps meet */
+    bool fma;      /* there is a product that no matrix unit computes as it is written */
 } Sizes;
+
+/* Whether a scalar depends on which program it is, as far as `deep` operations say. */
+static bool of_program(const Value *v, int deep)
+{
+    const Instr *d = v->def;
+    if (!d || !deep) return false;
+    bool is = d->op == OP_PROGRAM || d->op == OP_PROGRAM_ID || d->op == OP_PROGRAM_COORD;
+    for (int k = 0; k < d->n_operands && !is && !d->n_blocks; k++)
+        is = of_program(ir_operand(d, k), deep - 1);
+    return is;
+}
 
 static void measure(void *user, Instr *i)
 {
+    enum { DEEP = 6 };
     Sizes *z = user;
     MemParts m;
     for (int k = 0; k < i->n_results; k++) {
@@ -40,6 +56,7 @@ static void measure(void *user, Instr *i)
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
+    z->searched |= i->op == OP_TOPK;
     if (i->op == OP_REDUCE && type_elements(ir_operand(i, 0)->type) > z->folded)
         z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
@@ -49,10 +66,44 @@ static void measure(void *user, Instr *i)
         const Attr *steps = ir_attr(i, ATTR_STEPS);
         int unit = kernel_unit_axis(z->f, i, NULL);
         if (t->kind != TYPE_TILE) return;
+        bool own = false;
+        for (int a = 0; a < m.rank && i->op == OP_LOAD; a++) own |= of_program(m.idx[a], DEEP);
+        z->own += own;
+        if (own) z->tensors |= 1ull << m.param % 64;
         if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
             z->bytes = type_elements(t) * dtype_bytes(t->dtype);
         if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
     }
+}
+
+static int64_t tile_bytes(void *user, const Value *v)
+{
+    (void)user;
+    bool none = v->type->kind != TYPE_TILE || kernel_is_cheap(v);
+    return none ? 0 : type_elements(v->type) * dtype_bytes(v->type->dtype);
+}
+
+static void note_most(void *user, const Instr *i, int64_t bytes)
+{
+    int64_t *most = user;
+    (void)i;
+    if (bytes > *most) *most = bytes;
+}
+
+/* Whether the tiles that are in use at once leave a thread few registers for addresses, so that few CTAs fit,
+ * and twice as many warps would still load vectors of 16 bytes: of programs that load several tiles of their
+ * own, rows of as many tensors, as the vendor's compiler takes elements of intermediate results one after the
+ * other. Of a row all is in use until its reduction is known, which must fit the 64 registers that its launch
+ * bounds then leave (occupancy_wanted). Stencils have bounds by their tiles. */
+static bool holds_many(Session *s, const Sizes *z, int warps)
+{
+    enum { MANY_BYTES = 400, ROW_BYTES = 2 * 224, SEVERAL = 3, VECTOR = 16 };
+    int64_t bytes = 0, threads = (int64_t)warps * z->target->wave;
+    if (z->target->kind != TARGET_CUDA || z->strided || z->own < SEVERAL || z->bytes < 2 * threads * VECTOR)
+        return false;
+    live_count(&s->arena, z->f, &(LiveCount){ tile_bytes, note_most, &bytes });
+    if (z->rows && (bytes > threads * ROW_BYTES || __builtin_popcountll(z->tensors) < SEVERAL)) return false;
+    return bytes > threads * MANY_BYTES && !occupancy_has_windows(s, z->f);
 }
 
 /* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
@@ -61,8 +112,9 @@ static void measure(void *user, Instr *i)
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
  * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
  * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
- * lanes of a warp, which follow in any case. */
-static int choose_warps(const Func *f, const KernelPlan *p)
+ * lanes of a warp, which follow in any case. A row that one warp holds is searched by one. Where that leaves
+ * a thread more than it can well hold, there are twice as many (holds_many). */
+static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
     Sizes z = { .f = f, .plan = p, .target = t };
@@ -75,13 +127,14 @@ static int choose_warps(const Func *f, const KernelPlan *p)
     } else if (z.strided) per = z.tile / (t->wave * 2);
     else {
         per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
-        if (z.tile / (t->wave * 32) > per)
+        if (z.tile / (t->wave * 32) > per && !(z.searched && per == 1 && z.tile <= t->wave * 64))
             per = z.tile / (t->wave * 32); /* Gathers and tables: no access gives a width. */
         if (z.gathered / (t->wave * 64) > per) per = z.gathered / (t->wave * 64);
         if (z.folded / (t->wave * 8) > per) per = z.folded / (t->wave * 8);
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
+    if (!z.products && 2 * w <= most && holds_many(s, &z, w)) w *= 2;
     return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
 }
 
@@ -202,10 +255,10 @@ void cta_size_unspecialized(Session *s, Func *f, KernelPlan *p)
     if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
 }
 
-void cta_size_begin(Func *f, KernelPlan *p)
+void cta_size_begin(Session *s, Func *f, KernelPlan *p)
 {
     asked_sizes(p);
-    p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);
+    p->warps = p->options.warps ? p->options.warps : choose_warps(s, f, p);
     p->min_ctas = f->hints.occupancy;
 }
 

@@ -3,7 +3,7 @@
 #include "passes/kernel/schedule/schedule.h"
 
 /* Sets the number of warps and the scratch memory from the schedule, the hints or the tiles. */
-void cta_size_begin(Func *, KernelPlan *);
+void cta_size_begin(Session *, Func *, KernelPlan *);
 /* AMD: reduces the number of waves if products have no work for them, and changes it if registers are short.
  * */
 void cta_size_cap_warps(Session *, Func *, KernelPlan *);

@@ -105,8 +105,7 @@ static void find_windows(void *user, Instr *i)
     else *first = i;
 }
 
-/* Whether programs load windows of one tensor that overlap, as those of stencils. */
-static bool has_windows(Session *s, const Func *f)
+bool occupancy_has_windows(Session *s, const Func *f)
 {
     Windows w = { .f = f, .first = arena_array(&s->arena, const Instr *, (size_t)f->n_params) };
     ir_walk(f->body, find_windows, &w);
@@ -152,7 +151,7 @@ int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
     }
     reduces |= shifted > 0 && shifted <= FEW;
     if (loops) threads = threads_of_loops(f, p, &reduces);
-    else if (!reduces && has_windows(s, f)) reduces = (threads = threads_of_windows(s, f, p)) > 0;
+    else if (!reduces && occupancy_has_windows(s, f)) reduces = (threads = threads_of_windows(s, f, p)) > 0;
     int n = threads / (p->warps * p->target->wave);
     return !reduces ? 0 : n < most_ctas ? n : most_ctas;
 }

@@ -4,6 +4,8 @@
 
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. CUDA only. */
 int occupancy_wanted(Session *, const Func *, const KernelPlan *);
+/* Whether programs load windows of one tensor that overlap, as those of stencils. */
+bool occupancy_has_windows(Session *, const Func *);
 /* Whether programs load, compute and store once, each thread for itself, and no hint says how many of them
  * share a multiprocessor. While one waits for memory, only others have something to do: as many as fit
  * without a spill are best, and only the vendor's compiler knows how many these are. CUDA only. */
