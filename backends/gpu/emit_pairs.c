@@ -88,12 +88,26 @@ static bool has_words(const Paired *r, const Value *v)
 static bool bytes_by_word(const Paired *r, const Value *v)
 { return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS)); }
 
+/* Whether the integers are below what a power of two with the last digit one has of digits behind it: then
+ * they are put there, and the power is subtracted. */
+static bool small_integers(const Paired *r, const Instr *i)
+{
+    const Value *x = ir_operand(i, 0);
+    DType from = x->type->dtype, to = ir_result(i)->type->dtype;
+    if ((from != DT_U32 && from != DT_I32) || (to == DT_BF16 && !target_has(r->e->target, TF_BF16_ARITHMETIC)))
+        return false;
+    RangeInfo range = range_of(r->e->ranges, x);
+    return range.lo >= 0 && range.hi < (to == DT_F16 ? 1024 : 128);
+}
+
 static bool widens(const Paired *r, const Instr *i)
 {
     const Value *x = ir_operand(i, 0);
     const Target *t = r->e->target;
     DType from = x->type->dtype;
-    if (!is_half(ir_result(i)->type->dtype) || !bytes_by_word(r, x)) return false;
+    if (!is_half(ir_result(i)->type->dtype)) return false;
+    if (small_integers(r, i)) return true;
+    if (!bytes_by_word(r, x)) return false;
     return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
 }
 
@@ -327,10 +341,27 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
 }
 
+/* Two integers of 32 bits in one word. Bits that are masked off are so in the word. */
+static const char *widened_integers(Paired *r, const Instr *i, int q)
+{
+    Emit *e = r->e;
+    const Value *x = ir_operand(i, 0), *s;
+    int64_t mask = 0xffff, kept;
+    if (in_run(r, x) && x->def->op == OP_AND && (s = paired_repeated(r, ir_operand(x->def, 1))) &&
+        ir_is_const(s, &kept) && kept >= 0 && kept <= mask) {
+        x = ir_operand(x->def, 0);
+        mask = kept;
+    }
+    const char *fn = use(e, str(e, "small_to_%sx2", dtype_name(ir_result(i)->type->dtype))),
+               *lo = paired_element(r, x, 2 * q), *hi = paired_element(r, x, 2 * q + 1);
+    return str(e, "%s((u32)%s, (u32)%s, 0x%xu)", fn, lo, hi, (uint32_t)mask * 0x10001u);
+}
+
 static const char *widened(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
     const Value *x = ir_operand(i, 0);
+    if (dtype_bytes(x->type->dtype) == 4) return widened_integers(r, i, q);
     const char *fn =
         use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
     if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, paired_word(r, x, q / 2), q % 2 * 2);

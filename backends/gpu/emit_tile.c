@@ -260,6 +260,7 @@ void emit_materialize(Emit *e, Instr *i)
     fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
+
 /* Keeps the same registers, but the compiler must assume that they are read and written here. */
 void emit_opaque_tile(Emit *e, const Instr *i)
 {
@@ -379,6 +380,12 @@ void emit_by_position(Emit *e, Instr *i)
     DType d = r->type->dtype;
     if (kernel_same_registers(&e->s->arena, e->plan, i) && e->storage[ir_operand(i, 0)->id]) {
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
+        return;
+    }
+    if (kernel_same_registers(&e->s->arena, e->plan, i) && ir_operand(i, 0)->def &&
+        ir_operand(i, 0)->def->op == OP_BROADCAST) { /* elements of a smaller tile, repeated */
+        declare_tile(e, r);
+        fill_tile(e, e->storage[r->id], ir_operand(i, 0), layout_of(e, ir_operand(i, 0)));
         return;
     }
     if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;

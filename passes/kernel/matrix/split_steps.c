@@ -86,12 +86,35 @@ static Value *half_window(Halves *h, Instr *load, int axis)
     return ir_result(made);
 }
 
+/* Whether a stage of a ring takes half of the window: rows of memory come in eights. */
+static bool stage_takes_half(const Halves *h, const Instr *load, int axis)
+{
+    enum { ROWS = 8 };
+    int unit;
+    kernel_unit_axis(h->f, load, &unit);
+    return ir_result(load)->type->rank != 2 || unit == axis ||
+           ir_result(load)->type->shape[axis] % (2 * ROWS) == 0;
+}
+
 static bool can_halve(const Halves *h, Instr *load, int axis)
 {
     MemParts m;
-    return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
+    return stage_takes_half(h, load, axis) && ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
            load->block == h->product->block && !ir_attr(load, ATTR_STEPS) && !kernel_parts(load, NULL) &&
            kernel_tensor_axis(load, axis) >= 0;
+}
+
+/* The axis of what is reshaped whose halves make the halves of `axis`: the same axis, or the first of those
+ * that became it. -1: there is none. */
+static int axis_to_halve(const Instr *reshape, int axis)
+{
+    const Type *from = ir_operand(reshape, 0)->type, *to = ir_result(reshape)->type;
+    int64_t before = 1, n = 1;
+    int a = kernel_axis_before(reshape, axis);
+    if (a >= 0 || from->kind != TYPE_TILE) return a;
+    for (int k = 0; k < axis; k++) before *= to->shape[k];
+    for (a = 0; a < from->rank && (n < before || from->shape[a] == 1); a++) n *= from->shape[a];
+    return n == before && a < from->rank && to->shape[axis] % from->shape[a] == 0 ? a : -1;
 }
 
 static Value *half_anew(Halves *h, Value *v, int axis, int depth)
@@ -103,11 +126,12 @@ static Value *half_anew(Halves *h, Value *v, int axis, int depth)
         return !can_halve(h, i, axis) ? NULL : h->make ? half_window(h, i, axis) : v;
     }
     if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_BROADCAST && i->op != OP_RESHAPE &&
+        i->op != OP_CONCAT &&
         !(op_info[i->op].flags & OPF_ELEM))
         return NULL;
     Value **operands = arena_array(&h->s->arena, Value *, (size_t)i->n_operands + 1);
     for (int k = 0; k < i->n_operands; k++) {
-        int before = i->op == OP_RESHAPE ? kernel_axis_before(i, axis) : axis;
+        int before = i->op == OP_RESHAPE ? axis_to_halve(i, axis) : axis;
         operands[k] = i->op == OP_SPLAT ? ir_operand(i, k)
                       : before < 0      ? NULL
                                         : half_of(h, ir_operand(i, k), before, depth + 1);

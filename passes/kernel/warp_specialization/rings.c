@@ -187,18 +187,24 @@ static bool is_position(const Value *v)
     return false;
 }
 
-/* Whether an operand of a product is computed from the tile, element by element. */
+/* Whether an operand of a product is computed from the tile, element by element, whose elements may be
+ * repeated or joined before. */
 static bool computes_operand(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MMA_SYNC && u != &i->operands[2]) return true;
-        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE) && i->n_results == 1 &&
-            computes_operand(ir_result(i)))
+        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE ||
+                i->op == OP_RESHAPE || i->op == OP_CONCAT) &&
+            i->n_results == 1 && computes_operand(ir_result(i)))
             return true;
     }
     return false;
 }
+
+/* Whether a reshape makes another matrix of the tile, or a vector. One to more axes repeats elements of it or
+ * joins them with others (transpose-products). */
+static bool merges(const Instr *i) { return i->op == OP_RESHAPE && ir_result(i)->type->rank <= 2; }
 
 /* Whether the load wants buffers: it asks for them, or it says nothing, and a product waits for it. */
 static bool wants_ring(const Instr *load)
@@ -219,7 +225,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
         roles_is_vector(i) && !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
     if (d ? d->form != LOAD_STAGES : !vector && !wants_ring(i)) return;
     bool plain = (vector || ir_result(i)->type->rank == 2) && ir_is_used(i);
-    for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= u->user->op != OP_RESHAPE;
+    for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= !merges(u->user);
     c->why = NULL;
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
     if (d && (!view || d->n[0] < 1))
