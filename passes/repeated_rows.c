@@ -14,7 +14,7 @@
  * extent n, there are n / c rows; where n divides that value and c, there is one. Each axis of the tensor
  * has an axis of the tile of its own, or none, and then one position.
  *
- * Requires: no mask, no token and no cache hint. Keeps: everything; an index is out of range exactly if its
+ * Requires: a function with products, whose operands wait for loads; no mask, no token and no cache hint. Keeps: everything; an index is out of range exactly if its
  * row of the window is, and both forms then give the pad. Does not handle: gathers without a quotient, which
  * gather-windows and the emitter know; tiles that begin or end within a run of equal indices. */
 #include "passes/affine.h"
@@ -187,7 +187,9 @@ static void visit(void *user, Instr *i)
 
 static bool repeated_rows_func(PassContext *c, Func *f)
 {
-    Rows x = { c, facts_new(c->scratch, f), 0 };
+    Rows x = { c, NULL, 0 };
+    if (!ir_holds(f->body, OP_MMA)) return false;
+    x.facts = facts_new(c->scratch, f);
     ir_walk(f->body, visit, &x);
     pass_count(c, "gathers turned into loads of repeated rows", x.made);
     return x.made > 0;

@@ -314,7 +314,7 @@ static const Layout *left_operand(Layouter *c, const Group *g, int rank, const i
     return group_fragment(c, g->left, 0, tile);
 }
 
-/* Tiles that become a left operand by reshapes, repeated elements and joins have its fragments from the start,
+/* Tiles that become a left operand by reshapes, permutations, repeated elements and joins have its fragments from the start,
  * as the operand itself has (left_operand), unless memory is accessed in them. */
 static const Layout *toward_left(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
@@ -333,6 +333,11 @@ static const Layout *toward_left(Layouter *c, Group *g, int rank, const int32_t 
     if (!ir_result(i)->type->layout) return NULL;
     const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type);
     if (i->op == OP_RESHAPE) return layout_reshape(&c->s->arena, l, rank, tile);
+    if (i->op == OP_PERMUTE) {
+        int32_t back[TILE_MAX_RANK];
+        for (int a = 0; a < rank; a++) back[ir_attr(i, ATTR_ORDER)->v[a]] = a;
+        return layout_permute(&c->s->arena, l, back);
+    }
     l = layout_half(&c->s->arena, l, (int)ir_attr_int(i, ATTR_AXIS, 0), &h);
     return l && h.in == LAYOUT_REG ? l : NULL;
 }

@@ -315,13 +315,14 @@ static void link_indexed(void *user, Instr *i)
         }
 }
 
-/* Notes how tiles become left operands by reshapes and joins, from the operands back to the first tiles. */
+/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the first tiles. */
 static void note_ways_to_left(Layouter *c)
 {
     InstrList moves = { 0 };
     bool again = true;
     ir_collect(&c->s->arena, c->f->body, OP_RESHAPE, &moves);
     ir_collect(&c->s->arena, c->f->body, OP_CONCAT, &moves);
+    ir_collect(&c->s->arena, c->f->body, OP_PERMUTE, &moves);
     while (again) {
         again = false;
         for (size_t n = 0; n < moves.len; n++) {

@@ -12,8 +12,9 @@
  * so the operand of the next product needs other registers (computed_operands.c); two products in a step
  * have them. A ring counts steps, so that loads keep as many bytes in flight.
  *
- * Requires: only element-wise operations, broadcasts and reshapes between the loads (and functions of
- * coordinates) and the operand, and halves of K whose rows have at least 64 bytes. Keeps: the order of
+ * Requires: only element-wise operations, broadcasts, permutations, joins along other axes, and reshapes that
+ * keep K or split it into axes between the loads (and functions of coordinates) and the operand, and halves
+ * of K whose rows have at least 64 bytes. Keeps: the order of
  * sums, so that results are equal to the bit. Does not handle: a load with positions of its own
  * (gather_windows.c), which stays whole. */
 #include "passes/kernel/pipeline/software_pipelining.h"
@@ -125,13 +126,13 @@ static Value *half_anew(Halves *h, Value *v, int axis, int depth)
         h->loads = true;
         return !can_halve(h, i, axis) ? NULL : h->make ? half_window(h, i, axis) : v;
     }
+    bool joins_beside = i->op == OP_CONCAT && ir_attr_int(i, ATTR_AXIS, 0) != axis;
     if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_BROADCAST && i->op != OP_RESHAPE &&
-        i->op != OP_CONCAT &&
-        !(op_info[i->op].flags & OPF_ELEM))
+        i->op != OP_PERMUTE && !joins_beside && !(op_info[i->op].flags & OPF_ELEM))
         return NULL;
     Value **operands = arena_array(&h->s->arena, Value *, (size_t)i->n_operands + 1);
     for (int k = 0; k < i->n_operands; k++) {
-        int before = i->op == OP_RESHAPE ? axis_to_halve(i, axis) : axis;
+        int before = i->op == OP_RESHAPE || i->op == OP_PERMUTE ? axis_to_halve(i, axis) : axis;
         operands[k] = i->op == OP_SPLAT ? ir_operand(i, k)
                       : before < 0      ? NULL
                                         : half_of(h, ir_operand(i, k), before, depth + 1);
