@@ -14,9 +14,10 @@
  * extent n, there are n / c rows; where n divides that value and c, there is one. Each axis of the tensor
  * has an axis of the tile of its own, or none, and then one position.
  *
- * Requires: a function with products, whose operands wait for loads; no mask, no token and no cache hint. Keeps: everything; an index is out of range exactly if its
- * row of the window is, and both forms then give the pad. Does not handle: gathers without a quotient, which
- * gather-windows and the emitter know; tiles that begin or end within a run of equal indices. */
+ * Requires: a function with products, whose operands wait for loads; no mask, no token and no cache hint.
+ * Keeps: everything; an index is out of range exactly if its row of the window is, and both forms then give
+ * the pad. Does not handle: gathers without a quotient, which gather-windows and the emitter know; tiles that
+ * begin or end within a run of equal indices. */
 #include "passes/affine.h"
 
 typedef struct Rows {

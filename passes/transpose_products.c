@@ -8,12 +8,18 @@
  *
  * All that a sum goes through is transposed with it: the values that loops carry, other products that add to
  * it, element-wise operations on it, and their other operands. Stores take the permuted result. load-order
- * behind this pass turns the permutations of loads into orders of the loads.
+ * behind this pass turns the permutations of loads into orders of the loads. Operands may be reshaped,
+ * repeated, joined and cut on their way, as words of several weights are. Of each tile of the chain, the axes
+ * that make the rows of the operand go behind the others:
+ *
+ *   %c = reshape %l : [8, 1, 128]                          %c = reshape (permute %l) : [128, 8, 1]
+ *   %r = broadcast %c : [8, 8, 128]              ->        %r = broadcast %c : [128, 8, 8]
+ *   %w = reshape %r : [64, 128]                            %w = reshape %r : [128, 64]
  *
  * Requires: a target with wgmma. Keeps: everything, because each element is computed from the same values by
  * the same operations. Does not handle: sums that reductions, ifs, while loops or other products use;
- * operands that are gathered, reshaped or otherwise moved; tiles that are also used elsewhere, which both
- * forms would load. */
+ * operands that are gathered; rows that end within an axis of what is reshaped; tiles that are also used
+ * elsewhere, which both forms would load. */
 #include "ir/matrix.h"
 #include "passes/pass.h"
 
@@ -28,9 +34,10 @@ typedef enum Part {
 /* A product, and all that has to be transposed with it. */
 typedef struct Group {
     PassContext *c;
-    uint32_t ids;       /* of the values before the change */
-    uint8_t *part;      /* by value id */
-    uint8_t *split;     /* by value id, of tiles of three axes and more: how many axes make the rows; 0: unknown */
+    uint32_t ids;  /* of the values before the change */
+    uint8_t *part; /* by value id */
+    uint8_t
+        *split; /* by value id, of tiles of three axes and more: how many axes make the rows; 0: unknown */
     ValueList sums;     /* the values of part SUM, which are visited in this order */
     ValueList operands; /* of part OPERAND */
     InstrList ends;     /* stores and permutations of sums */

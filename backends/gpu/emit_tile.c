@@ -260,7 +260,6 @@ void emit_materialize(Emit *e, Instr *i)
     fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
-
 /* Keeps the same registers, but the compiler must assume that they are read and written here. */
 void emit_opaque_tile(Emit *e, const Instr *i)
 {

@@ -13,7 +13,8 @@ static bool small_integers(const Paired *r, const Instr *i)
 {
     const Value *x = ir_operand(i, 0);
     DType from = x->type->dtype, to = ir_result(i)->type->dtype;
-    if ((from != DT_U32 && from != DT_I32) || (to == DT_BF16 && !target_has(r->e->target, TF_BF16_ARITHMETIC)))
+    if ((from != DT_U32 && from != DT_I32) ||
+        (to == DT_BF16 && !target_has(r->e->target, TF_BF16_ARITHMETIC)))
         return false;
     if (!r->e->ranges) r->e->ranges = ranges_new(r->e->f);
     RangeInfo range = range_of(r->e->ranges, x);

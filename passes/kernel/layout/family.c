@@ -314,8 +314,8 @@ static const Layout *left_operand(Layouter *c, const Group *g, int rank, const i
     return group_fragment(c, g->left, 0, tile);
 }
 
-/* Tiles that become a left operand by reshapes, permutations, repeated elements and joins have its fragments from the start,
- * as the operand itself has (left_operand), unless memory is accessed in them. */
+/* Tiles that become a left operand by reshapes, permutations, repeated elements and joins have its fragments
+ * from the start, as the operand itself has (left_operand), unless memory is accessed in them. */
 static const Layout *toward_left(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     const Instr *i = g->to_left;

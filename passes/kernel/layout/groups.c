@@ -315,7 +315,8 @@ static void link_indexed(void *user, Instr *i)
         }
 }
 
-/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the first tiles. */
+/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the
+ * first tiles. */
 static void note_ways_to_left(Layouter *c)
 {
     InstrList moves = { 0 };

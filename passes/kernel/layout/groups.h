@@ -42,9 +42,9 @@ typedef struct Group {
     /* Makes a value from one of this group by shape alone that is, or leads to, such an operand of another
      * group. */
     const Instr *to_left;
-    int64_t most;            /* the elements of the largest tile that the group loads or stores */
-    const Instr *dropped;    /* the first reduction that makes one from another group, without the axis */
-    const Instr *combine;    /* makes a value of this group from slices of another group's value */
+    int64_t most;         /* the elements of the largest tile that the group loads or stores */
+    const Instr *dropped; /* the first reduction that makes one from another group, without the axis */
+    const Instr *combine; /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */

@@ -87,20 +87,10 @@ static Value *half_window(Halves *h, Instr *load, int axis)
     return ir_result(made);
 }
 
-/* Whether a stage of a ring takes half of the window: rows of memory come in eights. */
-static bool stage_takes_half(const Halves *h, const Instr *load, int axis)
-{
-    enum { ROWS = 8 };
-    int unit;
-    kernel_unit_axis(h->f, load, &unit);
-    return ir_result(load)->type->rank != 2 || unit == axis ||
-           ir_result(load)->type->shape[axis] % (2 * ROWS) == 0;
-}
-
 static bool can_halve(const Halves *h, Instr *load, int axis)
 {
     MemParts m;
-    return stage_takes_half(h, load, axis) && ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
+    return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
            load->block == h->product->block && !ir_attr(load, ATTR_STEPS) && !kernel_parts(load, NULL) &&
            kernel_tensor_axis(load, axis) >= 0;
 }

@@ -28,6 +28,15 @@ static const Type *vector_view(Roles *c, const Type *t)
     return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
 }
 
+/* Rows as they lie in memory, for a tile of fewer rows than a swizzle takes that no product reads. NULL: TMA
+ * moves multiples of 16 bytes. */
+static const LayoutShared *few_rows(Roles *c, const int32_t *tile, int axis, int bytes)
+{
+    int32_t n = tile[axis], panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX, order[2] = { axis, 1 - axis };
+    if (panel * bytes % 16 || n % panel) return NULL;
+    return layout_shared_make(&c->s->arena, 2, tile, order, bytes, panel, panel * bytes, 0, 0, NULL);
+}
+
 /* The layout that a wgmma descriptor can describe: A [M, K] and B [K, N], contiguous along the tensor's unit
  * axis. */
 static const Type *view_type(Roles *c, const Instr *load)
@@ -47,6 +56,7 @@ static const Type *view_type(Roles *c, const Instr *load)
     if (is_a && !transposed && tile[0] < 64)
         tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
+    if (!s && !product) s = few_rows(c, tile, axis, bytes);
     if (!s) return NULL;
     return type_shared(
         c->s, t->dtype, 2, (int64_t[]){ tile[0], tile[1] }, layouts_shared_text(&c->p->layouts, s));
