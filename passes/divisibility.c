@@ -6,7 +6,6 @@
  *   load %X[%o, ..] {extents = [128, ..]}     ->   load .. {masked = 0}   128*(cdiv(M, 128) - 1) + 127 < M
  *   %c = lt (%o + arange 128), (splat M)      ->   true
  *   %r = rem (mul %j, 64), 64                 ->   0
- *   %r = rem (mul %j, 64) + %x, 64            ->   rem %x, 64
  *
  * A load or store whose window lies inside the tensor gets `masked = 0`. Where the inner axis is known to
  * be contiguous (stride 1), it also gets `align`, the bytes that the address of each row of the window is
@@ -128,20 +127,6 @@ static Value *decide_quotient(Divisibility *d, Builder *b, Instr *i, RangeInfo r
     return ir_bin(b, OP_MUL, ir_operand(x->def, 0), build_int(b, x->type, ry.lo / c));
 }
 
-/* (x + y) % c with x a multiple of c is y % c, where neither is negative and nothing wraps; else NULL. */
-static Value *rest_of_sum(Divisibility *d, Builder *b, const Instr *i, int64_t c)
-{
-    Instr *sum = ir_operand(i, 0)->def;
-    if (!sum || sum->op != OP_ADD || !multiplies_exactly(d->facts, sum)) return NULL;
-    for (int k = 0; k < 2; k++) {
-        RangeInfo x = value_range(d->facts, ir_operand(sum, k)),
-                  y = value_range(d->facts, ir_operand(sum, 1 - k));
-        if (x.lo >= 0 && y.lo >= 0 && x.div % c == 0)
-            return ir_bin(b, OP_REM, ir_operand(sum, 1 - k), ir_operand(i, 1));
-    }
-    return NULL;
-}
-
 static Value *decide(Divisibility *d, Builder *b, Instr *i)
 {
     Value *x = ir_operand(i, 0), *y = i->n_operands > 1 ? ir_operand(i, 1) : x;
@@ -150,10 +135,8 @@ static Value *decide(Divisibility *d, Builder *b, Instr *i)
     if (i->op == OP_MAX) return never_less(d, x, y) ? x : never_less(d, y, x) ? y : NULL;
     if (i->op == OP_ABS) return rx.lo >= 0 ? x : NULL;
     if (i->op == OP_REM) {
-        bool known = ry.lo == ry.hi && ry.lo > 0;
-        if (known && rx.div % ry.lo == 0) return build_int(b, i->results[0].type, 0);
-        if (rx.lo >= 0 && ry.lo > rx.hi) return x;
-        return known ? rest_of_sum(d, b, i, ry.lo) : NULL;
+        if (ry.lo == ry.hi && ry.lo > 0 && rx.div % ry.lo == 0) return build_int(b, i->results[0].type, 0);
+        return rx.lo >= 0 && ry.lo > rx.hi ? x : NULL;
     }
     return i->op == OP_DIV ? decide_quotient(d, b, i, rx, ry) : NULL;
 }

@@ -23,6 +23,7 @@
 typedef struct Rows {
     PassContext *c;
     Facts *facts;
+    ValueList divided; /* the positions that gathers had divided */
     int64_t made;
 } Rows;
 
@@ -86,6 +87,7 @@ static bool along(Rows *x, Value *index, Along *d)
         d->rows = form->type->shape[a];
     }
     if (c == 1) return true;
+    vec_push(x->c->scratch, &x->divided, form);
     int64_t n = d->rows;
     if (!prove_nonneg(x->facts, &d->first)) return false;
     if (n % c == 0 && is_multiple(x, &d->first, c)) d->rows = n / c;
@@ -168,9 +170,13 @@ static void visit(void *user, Instr *i)
     bool quotient = false;
     if (i->op != OP_GATHER || !ir_mem_parts(i, &m) || m.mask || m.token || ir_attr(i, ATTR_CACHE)) return;
     const Type *t = m.result->type;
+    size_t known = x->divided.len;
     for (int a = 0; a < TILE_MAX_RANK; a++) of[a] = -1;
     for (int a = 0; a < m.rank; a++) {
-        if (!along(x, m.idx[a], &d[a])) return;
+        if (!along(x, m.idx[a], &d[a])) {
+            x->divided.len = known;
+            return;
+        }
         quotient |= d[a].divisor > 1;
         windows += d[a].rows > 1;
         axes += d[a].rows > 1 && d[a].divisor > 1;
@@ -186,12 +192,34 @@ static void visit(void *user, Instr *i)
     replace_value(m.result, repeated(&b, window, t, d, of));
 }
 
+/* The remainder of a position whose quotient a gather had, as the place in a word: without a multiple of the
+ * divisor that is added to it, so that loops do not change it. */
+static void visit_remainder(void *user, Instr *i)
+{
+    Rows *x = user;
+    int64_t c;
+    size_t n = 0;
+    if (i->op != OP_REM || !ir_is_const(ir_operand(i, 1), &c) || c < 1) return;
+    while (n < x->divided.len && x->divided.data[n] != ir_operand(i, 0)) n++;
+    Instr *sum = ir_operand(i, 0)->def;
+    if (n == x->divided.len || !sum || sum->op != OP_ADD || !multiplies_exactly(x->facts, sum)) return;
+    for (int k = 0; k < 2; k++) {
+        RangeInfo multiple = value_range(x->facts, ir_operand(sum, k)),
+                  rest = value_range(x->facts, ir_operand(sum, 1 - k));
+        if (multiple.lo < 0 || rest.lo < 0 || multiple.div % c) continue;
+        Builder b = ir_before(i);
+        replace_value(ir_result(i), ir_bin(&b, OP_REM, ir_operand(sum, 1 - k), ir_operand(i, 1)));
+        return;
+    }
+}
+
 static bool repeated_rows_func(PassContext *c, Func *f)
 {
-    Rows x = { c, NULL, 0 };
+    Rows x = { .c = c };
     if (!ir_holds(f->body, OP_MMA)) return false;
     x.facts = facts_new(c->scratch, f);
     ir_walk(f->body, visit, &x);
+    if (x.made) ir_walk(f->body, visit_remainder, &x);
     pass_count(c, "gathers turned into loads of repeated rows", x.made);
     return x.made > 0;
 }
