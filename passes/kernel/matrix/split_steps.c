@@ -87,12 +87,23 @@ static Value *half_window(Halves *h, Instr *load, int axis)
     return ir_result(made);
 }
 
+/* Whether halves of a window that is not contiguous along K keep the swizzle of their stages, which takes
+ * eight rows. A window that has fewer rows to begin with has none. */
+static bool keeps_swizzle(const Halves *h, const Instr *load, int axis)
+{
+    enum { ROWS = 8 };
+    const Type *t = ir_result(load)->type;
+    int unit;
+    kernel_unit_axis(h->f, load, &unit);
+    return t->rank != 2 || unit == axis || t->shape[axis] < ROWS || t->shape[axis] % (2 * ROWS) == 0;
+}
+
 static bool can_halve(const Halves *h, Instr *load, int axis)
 {
     MemParts m;
-    return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
-           load->block == h->product->block && !ir_attr(load, ATTR_STEPS) && !kernel_parts(load, NULL) &&
-           kernel_tensor_axis(load, axis) >= 0;
+    return keeps_swizzle(h, load, axis) && ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad &&
+           load->n_results == 1 && load->block == h->product->block && !ir_attr(load, ATTR_STEPS) &&
+           !kernel_parts(load, NULL) && kernel_tensor_axis(load, axis) >= 0;
 }
 
 /* The axis of what is reshaped whose halves make the halves of `axis`: the same axis, or the first of those
