@@ -8,6 +8,8 @@
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
+ *   repeated-rows                    behind pack, which makes gathers of windows; before licm, so that loads
+ *                                    that a loop does not change move out of it
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
  *                                    loops
  *   transpose-products               before load-order, which makes its permutations free
@@ -39,6 +41,7 @@ static const PassId pipeline[] = {
     PASS_COLLAPSE,
     PASS_PACK,
     PASS_PARTS,
+    PASS_REPEATED_ROWS,
     PASS_LICM,
     PASS_TRANSPOSE_PRODUCTS,
     PASS_LOAD_ORDER,

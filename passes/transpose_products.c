@@ -8,12 +8,18 @@
  *
  * All that a sum goes through is transposed with it: the values that loops carry, other products that add to
  * it, element-wise operations on it, and their other operands. Stores take the permuted result. load-order
- * behind this pass turns the permutations of loads into orders of the loads.
+ * behind this pass turns the permutations of loads into orders of the loads. Operands may be reshaped,
+ * repeated, joined and cut on their way, as words of several weights are. Of each tile of the chain, the axes
+ * that make the rows of the operand go behind the others:
+ *
+ *   %c = reshape %l : [8, 1, 128]                          %c = reshape (permute %l) : [128, 8, 1]
+ *   %r = broadcast %c : [8, 8, 128]              ->        %r = broadcast %c : [128, 8, 8]
+ *   %w = reshape %r : [64, 128]                            %w = reshape %r : [128, 64]
  *
  * Requires: a target with wgmma. Keeps: everything, because each element is computed from the same values by
  * the same operations. Does not handle: sums that reductions, ifs, while loops or other products use;
- * operands that are gathered, reshaped or otherwise moved; tiles that are also used elsewhere, which both
- * forms would load. */
+ * operands that are gathered; rows that end within an axis of what is reshaped; tiles that are also used
+ * elsewhere, which both forms would load. */
 #include "ir/matrix.h"
 #include "passes/pass.h"
 
@@ -28,8 +34,10 @@ typedef enum Part {
 /* A product, and all that has to be transposed with it. */
 typedef struct Group {
     PassContext *c;
-    uint32_t ids;       /* of the values before the change */
-    uint8_t *part;      /* by value id */
+    uint32_t ids;  /* of the values before the change */
+    uint8_t *part; /* by value id */
+    uint8_t
+        *split; /* by value id, of tiles of three axes and more: how many axes make the rows; 0: unknown */
     ValueList sums;     /* the values of part SUM, which are visited in this order */
     ValueList operands; /* of part OPERAND */
     InstrList ends;     /* stores and permutations of sums */
@@ -38,7 +46,6 @@ typedef struct Group {
 } Group;
 
 static bool is_matrix(const Value *v) { return v->type->kind == TYPE_TILE && v->type->rank == 2; }
-static bool is_row_or_column(const Value *v) { return v->type->shape[0] == 1 || v->type->shape[1] == 1; }
 
 static void take(Group *g, Value *v)
 {
@@ -49,17 +56,61 @@ static void take(Group *g, Value *v)
     vec_push(g->c->scratch, &g->sums, v);
 }
 
-/* Whether the transpose of the value can be computed where the value is. Marks what would be transposed. */
-static bool can_transpose(Group *g, Value *v, int depth)
+/* --- operands: tiles of several axes, the leading `split` of which make the rows of a matrix ----------- */
+
+static int64_t rows_of(const Type *t, int split)
 {
-    const Instr *i = v->def;
-    if (!is_matrix(v) || g->part[v->id] == SUM || depth > MAX_DEPTH) return false;
-    if (g->part[v->id] == OPERAND || is_row_or_column(v)) return true;
-    if (!i) return false;
-    if (i->op == OP_SPLAT || i->op == OP_BROADCAST) return true;
-    if (i->op != OP_LOAD && i->op != OP_PERMUTE && !op_is_elementwise(i->op)) return false;
-    for (int k = 0; k < i->n_operands && op_is_elementwise(i->op); k++)
-        if (!can_transpose(g, ir_operand(i, k), depth + 1)) return false;
+    int64_t n = 1;
+    for (int a = 0; a < split; a++) n *= t->shape[a];
+    return n;
+}
+
+/* How many leading axes of what is reshaped make as many rows; -1: the rows end within an axis. */
+static int split_before(const Instr *reshape, int split)
+{
+    const Type *from = ir_operand(reshape, 0)->type;
+    int64_t rows = rows_of(ir_result(reshape)->type, split);
+    if (from->kind != TYPE_TILE) return -1;
+    for (int n = from->rank; n > 0; n--)
+        if (rows_of(from, n) == rows) return n;
+    return -1;
+}
+
+static bool swaps_axes(const Instr *i)
+{ return i->op == OP_PERMUTE && ir_result(i)->type->rank == 2 && ir_attr(i, ATTR_ORDER)->v[0] == 1; }
+
+/* Whether the transpose of tile v is what the same operation makes of its transposed operands. */
+static bool moves_along(const Instr *i)
+{
+    return op_is_elementwise(i->op) || i->op == OP_RESHAPE || i->op == OP_CONCAT || i->op == OP_SLICE ||
+           (i->op == OP_BROADCAST && ir_result(i)->type->rank > 2);
+}
+
+static bool can_transpose(Group *g, Value *v, int split, int depth);
+
+static bool can_transpose_def(Group *g, Instr *i, int split, int depth)
+{
+    if (i->op == OP_LOAD || swaps_axes(i)) return true;
+    if (!moves_along(i)) return false;
+    if (i->op == OP_RESHAPE) split = split_before(i, split);
+    for (int k = 0; k < i->n_operands; k++)
+        if (!can_transpose(g, ir_operand(i, k), split, depth + 1)) return false;
+    return true;
+}
+
+/* Whether the transpose of the value can be computed where the value is. Marks what would be transposed. */
+static bool can_transpose(Group *g, Value *v, int split, int depth)
+{
+    const Type *t = v->type;
+    if (t->kind != TYPE_TILE || split < 0 || g->part[v->id] == SUM || depth > MAX_DEPTH) return false;
+    if (split == 0 || split == t->rank) return true;
+    if (t->rank > 2 && g->split[v->id] && g->split[v->id] != split) return false;
+    g->split[v->id] = (uint8_t)split;
+    int64_t rows = rows_of(t, split);
+    if (g->part[v->id] == OPERAND || rows == 1 || rows == type_elements(t)) return true;
+    if (!v->def) return false;
+    if (v->def->op == OP_SPLAT || (v->def->op == OP_BROADCAST && t->rank == 2)) return true;
+    if (!can_transpose_def(g, v->def, split, depth)) return false;
     g->part[v->id] = OPERAND;
     vec_push(g->c->scratch, &g->operands, v);
     return true;
@@ -68,7 +119,7 @@ static bool can_transpose(Group *g, Value *v, int depth)
 /* An operand of something that is transposed: computed transposed, or itself a sum of the group. */
 static void take_operand(Group *g, Value *v)
 {
-    if (!can_transpose(g, v, 0)) take(g, v);
+    if (!is_matrix(v) || !can_transpose(g, v, 1, 0)) take(g, v);
 }
 
 /* What a loop carries at `k`. */
@@ -80,10 +131,10 @@ static void take_carried(Group *g, Instr *loop, int k)
     take(g, &loop->results[k]);
 }
 
-/* Whether the value comes as it is in memory, or transposed. */
+/* Whether the value comes as it is in memory, perhaps transposed or with axes merged. */
 static bool is_loaded(const Value *v)
 {
-    while (v->def && v->def->op == OP_PERMUTE) v = ir_operand(v->def, 0);
+    while (v->def && (v->def->op == OP_PERMUTE || v->def->op == OP_RESHAPE)) v = ir_operand(v->def, 0);
     return v->def && v->def->op == OP_LOAD;
 }
 
@@ -106,7 +157,7 @@ static void visit_product(Group *g, Instr *product)
     bool left = !is_loaded(a), right = !is_loaded(b);
     bool tf32 = ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32;
     g->fails |= (left && !right) || !has_instruction(a, b, ir_result(product)->type, tf32) ||
-                !can_transpose(g, a, 0) || !can_transpose(g, b, 0);
+                !can_transpose(g, a, 1, 0) || !can_transpose(g, b, 1, 0);
     g->gains += right && !left;
     take_operand(g, ir_operand(product, 2));
 }
@@ -149,7 +200,7 @@ static bool is_of_group(const Group *g, const Use *u)
 {
     const Instr *i = u->user;
     if (i->op == OP_FOR) return g->part[i->results[u - i->operands - 3].id] == SUM;
-    return (op_is_elementwise(i->op) || i->op == OP_MMA) && g->part[ir_result(i)->id] != OUTSIDE;
+    return (moves_along(i) || swaps_axes(i) || i->op == OP_MMA) && g->part[ir_result(i)->id] != OUTSIDE;
 }
 
 /* Whether nothing but the group uses its operands. */
@@ -176,36 +227,60 @@ static bool find_group(Group *g, Instr *product)
 
 /* --- change ------------------------------------------------------------------------------------------ */
 
-static const Type *transposed_type(const Group *g, const Type *t)
-{ return type_tile(g->c->session, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] }); }
+/* The type of the transpose: the axes behind the split come first. */
+static const Type *transposed_type(const Group *g, const Type *t, int split)
+{
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < t->rank; a++) shape[a] = t->shape[(a + split) % t->rank];
+    return type_tile(g->c->session, t->dtype, t->rank, shape);
+}
 
-static Value *permuted(Builder *b, Value *v)
-{ return ir_op(b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, ((int64_t[]){ 1, 0 }), 2)), v); }
+static Value *permuted(Builder *b, Value *v, int split)
+{
+    int64_t order[TILE_MAX_RANK];
+    int n = v->type->rank;
+    for (int a = 0; a < n; a++) order[a] = (a + split) % n;
+    return ir_op(b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, order, n)), v);
+}
 
-static Value *transposed(Group *g, ValueMap *made, Value *v);
+static Value *transposed(Group *g, ValueMap *made, Value *v, int split);
+
+/* The same operation on transposed operands. */
+static Value *moved_along(Group *g, ValueMap *made, Instr *i, int split)
+{
+    const Type *t = ir_result(i)->type;
+    Value **ops = arena_array(g->c->scratch, Value *, (size_t)i->n_operands + 1);
+    Attr attrs[ATTR_N_KEYS];
+    int from = i->op == OP_RESHAPE ? split_before(i, split) : split;
+    Builder b = ir_after(i);
+    for (int k = 0; k < i->n_operands; k++) ops[k] = transposed(g, made, ir_operand(i, k), from);
+    for (int k = 0; k < i->n_attrs; k++) {
+        attrs[k] = i->attrs[k];
+        if (attrs[k].key == ATTR_AXIS) attrs[k].i = (attrs[k].i + t->rank - split) % t->rank;
+    }
+    return ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ attrs, i->n_attrs }, transposed_type(g, t, split));
+}
 
 /* The transpose of what is no sum of the group, computed behind the value. */
-static Value *transposed_operand(Group *g, ValueMap *made, Value *v)
+static Value *transposed_operand(Group *g, ValueMap *made, Value *v, int split)
 {
     Instr *i = v->def;
     Builder b = i ? ir_after(i) : ir_before(v->block->first);
-    const Type *type = transposed_type(g, v->type);
-    Value *ops[3];
-    if (i && i->op == OP_SPLAT) return ir_splat(&b, ir_operand(i, 0), 2, type->shape);
-    if (i && i->op == OP_BROADCAST)
-        return ir_op(&b, OP_BROADCAST, type, NO_ATTRS, transposed(g, made, ir_operand(i, 0)));
-    if (i && i->op == OP_PERMUTE && ir_attr(i, ATTR_ORDER)->v[0] == 1) return ir_operand(i, 0);
-    if (g->part[v->id] != OPERAND || !op_is_elementwise(i->op)) return permuted(&b, v);
-    for (int k = 0; k < i->n_operands; k++) ops[k] = transposed(g, made, ir_operand(i, k));
-    return ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, type);
+    const Type *type = transposed_type(g, v->type, split);
+    if (i && i->op == OP_SPLAT) return ir_splat(&b, ir_operand(i, 0), type->rank, type->shape);
+    if (i && i->op == OP_BROADCAST && type->rank == 2)
+        return ir_op(&b, OP_BROADCAST, type, NO_ATTRS, transposed(g, made, ir_operand(i, 0), split));
+    if (i && swaps_axes(i)) return ir_operand(i, 0);
+    if (g->part[v->id] != OPERAND || !moves_along(i)) return permuted(&b, v, split);
+    return moved_along(g, made, i, split);
 }
 
-static Value *transposed(Group *g, ValueMap *made, Value *v)
+static Value *transposed(Group *g, ValueMap *made, Value *v, int split)
 {
-    if (v->id < g->ids && g->part[v->id] == SUM) return v;
+    if (split == 0 || split == v->type->rank || (v->id < g->ids && g->part[v->id] == SUM)) return v;
     Value *t = value_map_get(made, v);
     if (t != v) return t;
-    t = transposed_operand(g, made, v);
+    t = transposed_operand(g, made, v, split);
     if (!t->name) ir_set_name(t, v->name);
     value_map_set(made, v, t);
     return t;
@@ -216,12 +291,12 @@ static void transpose_sum(Group *g, ValueMap *made, Value *v)
     Instr *i = v->def;
     if (!i) return;
     if (i->op == OP_FOR) {
-        ir_set_operand(i, 3 + v->index, transposed(g, made, ir_operand(i, 3 + v->index)));
+        ir_set_operand(i, 3 + v->index, transposed(g, made, ir_operand(i, 3 + v->index), 1));
         return;
     }
     Value *ops[3];
     for (int k = 0; k < i->n_operands; k++)
-        ops[k] = transposed(g, made, ir_operand(i, i->op == OP_MMA && k < 2 ? 1 - k : k));
+        ops[k] = transposed(g, made, ir_operand(i, i->op == OP_MMA && k < 2 ? 1 - k : k), 1);
     for (int k = 0; k < i->n_operands; k++) ir_set_operand(i, k, ops[k]);
 }
 
@@ -236,7 +311,7 @@ static void end_sum(Instr *i)
     MemParts m;
     ir_mem_parts(i, &m);
     for (int k = 0; k < i->n_operands; k++)
-        if (ir_operand(i, k) == m.values[0]) ir_set_operand(i, k, permuted(&b, m.values[0]));
+        if (ir_operand(i, k) == m.values[0]) ir_set_operand(i, k, permuted(&b, m.values[0], 1));
 }
 
 static void transpose_group(Group *g)
@@ -245,7 +320,7 @@ static void transpose_group(Group *g)
     value_map_init(&made, g->c->scratch);
     for (size_t n = 0; n < g->sums.len; n++) transpose_sum(g, &made, g->sums.data[n]);
     for (size_t n = 0; n < g->sums.len; n++)
-        g->sums.data[n]->type = transposed_type(g, g->sums.data[n]->type);
+        g->sums.data[n]->type = transposed_type(g, g->sums.data[n]->type, 1);
     for (size_t n = 0; n < g->ends.len; n++) end_sum(g->ends.data[n]);
 }
 
@@ -259,6 +334,7 @@ static bool transpose_products_func(PassContext *c, Func *f)
     for (size_t n = 0; n < products.len; n++) {
         Group g = { .c = c, .ids = f->module->next_id };
         g.part = arena_array(c->scratch, uint8_t, g.ids);
+        g.split = arena_array(c->scratch, uint8_t, g.ids);
         if (!find_group(&g, products.data[n])) continue;
         transpose_group(&g);
         /* What is not needed any more must not count as a use of a load. */

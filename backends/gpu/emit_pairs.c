@@ -16,10 +16,9 @@
 
 bool paired_has(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }
 static bool of_run(const Paired *r, const Instr *i) { return paired_has(r, i); }
-static bool in_run(const Paired *r, const Value *v) { return v->def && of_run(r, v->def); }
+static bool in_run(const Paired *r, const Value *v) { return paired_in_run(r, v); }
 static bool is_alias(const Value *v) { return v->def && v->def->op == OP_BROADCAST; }
 static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
-static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
 /* An element of an array in the layout of the run. */
 static bool stored_alike(const Paired *r, const Value *v)
@@ -85,17 +84,8 @@ static bool has_words(const Paired *r, const Value *v)
     return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && index_equal(a, b);
 }
 
-static bool bytes_by_word(const Paired *r, const Value *v)
+bool paired_bytes(const Paired *r, const Value *v)
 { return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS)); }
-
-static bool widens(const Paired *r, const Instr *i)
-{
-    const Value *x = ir_operand(i, 0);
-    const Target *t = r->e->target;
-    DType from = x->type->dtype;
-    if (!is_half(ir_result(i)->type->dtype) || !bytes_by_word(r, x)) return false;
-    return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
-}
 
 static bool shift_of(const Instr *i, int64_t *by)
 { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
@@ -110,8 +100,8 @@ static bool gives_truths(const Paired *r, const Instr *i)
     if (r->p % 4 || !x || ir_result(i)->type->dtype != DT_BOOL || r->asked[ir_result(i)->id]) return false;
     if (op_family(i->op) == OPS_COMPARE)
         return (x->type->dtype == DT_U8 || (x->type->dtype == DT_I8 && (i->op == OP_EQ || i->op == OP_NE))) &&
-               bytes_by_word(r, x) &&
-               (bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits));
+               paired_bytes(r, x) &&
+               (paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits));
     if (i->op == OP_NOT) return is_truth(r, x);
     return (i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR) && is_truth(r, x) &&
            is_truth(r, ir_operand(i, 1));
@@ -123,14 +113,14 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     int64_t by;
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
     if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0));
-    if (i->n_operands < 1 || !bytes_by_word(r, ir_operand(i, 0))) return false;
+    if (i->n_operands < 1 || !paired_bytes(r, ir_operand(i, 0))) return false;
     if (i->op == OP_ADD || i->op == OP_SUB)
-        return bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
+        return paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
     if (op_family(i->op) != OPS_BITS) return false;
     switch (op_as_bits(i->op)) {
     case BITS_AND:
     case BITS_OR:
-    case BITS_XOR: return bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
+    case BITS_XOR: return paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
     case BITS_SHL: return shift_of(i, &by);
     case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
     case BITS_NOT: return false;
@@ -160,7 +150,7 @@ static bool by_words(const Paired *r, const Instr *i)
         return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
     if (i->op == OP_NEG || i->op == OP_ABS) return is_half(d) && has_words(r, ir_operand(i, 0));
     if (i->op == OP_WHERE) return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
-    return i->op == OP_CAST && widens(r, i);
+    return i->op == OP_CAST && paired_widens(r, i);
 }
 
 /* Whether only selections by the word use the comparison. */
@@ -327,17 +317,6 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
 }
 
-static const char *widened(Paired *r, const Instr *i, int q)
-{
-    Emit *e = r->e;
-    const Value *x = ir_operand(i, 0);
-    const char *fn =
-        use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
-    if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, paired_word(r, x, q / 2), q % 2 * 2);
-    const char *at = index_text(e, paired_place(r, 2 * q));
-    return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
-}
-
 static const char *words_expr(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
@@ -357,7 +336,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
     if (r->how[to->id] == TRUTHS || per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     if (i->op == OP_WHERE) return chosen(r, i, q);
-    if (i->op == OP_CAST) return widened(r, i, q);
+    if (i->op == OP_CAST) return paired_widened(r, i, q);
     if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", paired_word(r, ir_operand(i, 0), q));
     if (i->op == OP_ABS) return str(e, "%s & 0x7fff7fffu", paired_word(r, ir_operand(i, 0), q));
     if (!names[i->op])

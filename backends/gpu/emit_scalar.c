@@ -235,6 +235,14 @@ static const char *float_arithmetic(Emit *e, const Instr *i, const char *const *
     return NULL;
 }
 
+/* Whether the number of places is below the number of bits, for which C defines a shift. */
+static bool shifts_within(Emit *e, const Instr *i)
+{
+    if (!e->ranges) e->ranges = ranges_new(e->f);
+    RangeInfo by = range_of(e->ranges, ir_operand(i, 1));
+    return by.lo >= 0 && by.hi < dtype_bits(ir_result(i)->type->dtype);
+}
+
 static const char *bits_expr(Emit *e, const Instr *i, const char *const *x)
 {
     DType d = ir_operand(i, 0)->type->dtype;
@@ -247,6 +255,7 @@ static const char *bits_expr(Emit *e, const Instr *i, const char *const *x)
     case BITS_NOT: return logic ? str(e, "!(%s)", x[0]) : str(e, "(%s)~%s", c, x[0]);
     case BITS_SHL:
     case BITS_SHR:
+        if (i->op == OP_SHR && shifts_within(e, i)) return str(e, "(%s)(%s >> %s)", c, x[0], x[1]);
         return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", op_info[i->op].name, name)), x[0], x[1]);
     }
     return NULL;

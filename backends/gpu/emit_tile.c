@@ -381,6 +381,12 @@ void emit_by_position(Emit *e, Instr *i)
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
         return;
     }
+    if (kernel_same_registers(&e->s->arena, e->plan, i) && ir_operand(i, 0)->def &&
+        ir_operand(i, 0)->def->op == OP_BROADCAST) { /* elements of a smaller tile, repeated */
+        declare_tile(e, r);
+        fill_tile(e, e->storage[r->id], ir_operand(i, 0), layout_of(e, ir_operand(i, 0)));
+        return;
+    }
     if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;
     if (emit_left_to_shift(e, i) || emit_shifted(e, i)) return;
     int64_t elems = type_elements(r->type);

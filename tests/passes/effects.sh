@@ -61,6 +61,9 @@ licm         in-loops     < layer_norm        --kernel=layer_norm_long
 load-order   permute      < attention         -DD=64
 load-order   permute      < attention_decode  -DD=64
 load-order   permute      < conv2d            -DR=3 -DS=3 --kernel=conv2d_nhwc
+repeated-rows loads      > ../../tests/run/kernels/weights_gathered --target=cuda:sm_90a
+repeated-rows loads      > ../../tests/run/kernels/weights_by_columns --target=hip:gfx942
+repeated-rows loads      > ../../tests/run/kernels/weights_in_words --target=cpu
 transpose-products permute > ../../tests/run/kernels/weights_along_k --target=cuda:sm_90a
 transpose-products permute < ../../tests/run/kernels/weights_of_groups --target=cuda:sm_90a
 transpose-products ordered > ../../tests/run/kernels/weights_along_n --target=cuda:sm_90a

@@ -314,6 +314,34 @@ static const Layout *left_operand(Layouter *c, const Group *g, int rank, const i
     return group_fragment(c, g->left, 0, tile);
 }
 
+/* Tiles that become a left operand by reshapes, permutations, repeated elements and joins have its fragments
+ * from the start, as the operand itself has (left_operand), unless memory is accessed in them. */
+static const Layout *toward_left(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->to_left;
+    LayoutHalf h;
+    if (!i || g->mma || g->access_bytes || g->ordered || g->unfit || g->visiting) return NULL;
+    int k = 0;
+    while (k < i->n_operands - 1 && group_of(c, ir_operand(i, k)) != g) k++;
+    const Type *own = ir_operand(i, k)->type;
+    bool same = own->rank == rank;
+    for (int a = 0; a < rank && same; a++) same = own->shape[a] == tile[a];
+    if (!same || (i->op == OP_CONCAT && i->n_operands != 2)) return NULL;
+    g->visiting = true;
+    group_assign(c, ir_result(i));
+    g->visiting = false;
+    if (!ir_result(i)->type->layout) return NULL;
+    const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type);
+    if (i->op == OP_RESHAPE) return layout_reshape(&c->s->arena, l, rank, tile);
+    if (i->op == OP_PERMUTE) {
+        int32_t back[TILE_MAX_RANK];
+        for (int a = 0; a < rank; a++) back[ir_attr(i, ATTR_ORDER)->v[a]] = a;
+        return layout_permute(&c->s->arena, l, back);
+    }
+    l = layout_half(&c->s->arena, l, (int)ir_attr_int(i, ATTR_AXIS, 0), &h);
+    return l && h.in == LAYOUT_REG ? l : NULL;
+}
+
 /* The layout that a group takes from another one; NULL: from none, or from one that asks for its own, as
  * values that a loop carries and moves do. All values of the group then have a layout of its own. */
 static const Layout *of_others(Layouter *c, Group *g, int rank, const int32_t *tile)
@@ -360,6 +388,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
     } else {
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
+        if (!l) l = toward_left(c, g, rank, tile);
         if (!l) l = group_of_records(c, g, rank, shape);
         if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = in_runs(c, g, rank, shape);

@@ -315,6 +315,34 @@ static void link_indexed(void *user, Instr *i)
         }
 }
 
+/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the
+ * first tiles. */
+static void note_ways_to_left(Layouter *c)
+{
+    InstrList moves = { 0 };
+    bool again = true;
+    ir_collect(&c->s->arena, c->f->body, OP_RESHAPE, &moves);
+    ir_collect(&c->s->arena, c->f->body, OP_CONCAT, &moves);
+    ir_collect(&c->s->arena, c->f->body, OP_PERMUTE, &moves);
+    while (again) {
+        again = false;
+        for (size_t n = 0; n < moves.len; n++) {
+            Instr *i = moves.data[n];
+            if (!group_takes_now(c, ir_result(i))) continue;
+            const Group *to = group_of(c, ir_result(i));
+            for (int k = 0; k < i->n_operands && (to->left || to->to_left); k++) {
+                Group *g = group_takes_now(c, ir_operand(i, k)) ? group_of(c, ir_operand(i, k)) : NULL;
+                if (!g || g == to || g->to_left == i || g->left || g->mma) continue;
+                if (g->to_left &&
+                    type_elements(ir_result(g->to_left)->type) >= type_elements(ir_result(i)->type))
+                    continue;
+                g->to_left = i;
+                again = true;
+            }
+        }
+    }
+}
+
 void group_all(Layouter *c)
 {
     c->n = c->f->module->next_id;
@@ -324,4 +352,5 @@ void group_all(Layouter *c)
     ir_walk(c->f->body, link_values, c);
     ir_walk(c->f->body, link_indexed, c);
     ir_walk(c->f->body, note_anchors, c);
+    note_ways_to_left(c);
 }

@@ -39,9 +39,12 @@ typedef struct Group {
     const Instr *permute;    /* makes a value of this group from one of another group */
     const Instr *moved;      /* the first that makes one from another group by shape alone */
     const Instr *left;       /* a product whose left operand is a value of the group in registers */
-    int64_t most;            /* the elements of the largest tile that the group loads or stores */
-    const Instr *dropped;    /* the first reduction that makes one from another group, without the axis */
-    const Instr *combine;    /* makes a value of this group from slices of another group's value */
+    /* Makes a value from one of this group by shape alone that is, or leads to, such an operand of another
+     * group. */
+    const Instr *to_left;
+    int64_t most;         /* the elements of the largest tile that the group loads or stores */
+    const Instr *dropped; /* the first reduction that makes one from another group, without the axis */
+    const Instr *combine; /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */

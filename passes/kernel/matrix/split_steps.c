@@ -12,8 +12,9 @@
  * so the operand of the next product needs other registers (computed_operands.c); two products in a step
  * have them. A ring counts steps, so that loads keep as many bytes in flight.
  *
- * Requires: only element-wise operations, broadcasts and reshapes between the loads (and functions of
- * coordinates) and the operand, and halves of K whose rows have at least 64 bytes. Keeps: the order of
+ * Requires: only element-wise operations, broadcasts, permutations, joins along other axes, and reshapes that
+ * keep K or split it into axes between the loads (and functions of coordinates) and the operand, and halves
+ * of K whose rows have at least 64 bytes. Keeps: the order of
  * sums, so that results are equal to the bit. Does not handle: a load with positions of its own
  * (gather_windows.c), which stays whole. */
 #include "passes/kernel/pipeline/software_pipelining.h"
@@ -86,12 +87,36 @@ static Value *half_window(Halves *h, Instr *load, int axis)
     return ir_result(made);
 }
 
+/* Whether halves of a window that is not contiguous along K keep the swizzle of their stages, which takes
+ * eight rows. A window that has fewer rows to begin with has none. */
+static bool keeps_swizzle(const Halves *h, const Instr *load, int axis)
+{
+    enum { ROWS = 8 };
+    const Type *t = ir_result(load)->type;
+    int unit;
+    kernel_unit_axis(h->f, load, &unit);
+    return t->rank != 2 || unit == axis || t->shape[axis] < ROWS || t->shape[axis] % (2 * ROWS) == 0;
+}
+
 static bool can_halve(const Halves *h, Instr *load, int axis)
 {
     MemParts m;
-    return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
-           load->block == h->product->block && !ir_attr(load, ATTR_STEPS) && !kernel_parts(load, NULL) &&
-           kernel_tensor_axis(load, axis) >= 0;
+    return keeps_swizzle(h, load, axis) && ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad &&
+           load->n_results == 1 && load->block == h->product->block && !ir_attr(load, ATTR_STEPS) &&
+           !kernel_parts(load, NULL) && kernel_tensor_axis(load, axis) >= 0;
+}
+
+/* The axis of what is reshaped whose halves make the halves of `axis`: the same axis, or the first of those
+ * that became it. -1: there is none. */
+static int axis_to_halve(const Instr *reshape, int axis)
+{
+    const Type *from = ir_operand(reshape, 0)->type, *to = ir_result(reshape)->type;
+    int64_t before = 1, n = 1;
+    int a = kernel_axis_before(reshape, axis);
+    if (a >= 0 || from->kind != TYPE_TILE) return a;
+    for (int k = 0; k < axis; k++) before *= to->shape[k];
+    for (a = 0; a < from->rank && (n < before || from->shape[a] == 1); a++) n *= from->shape[a];
+    return n == before && a < from->rank && to->shape[axis] % from->shape[a] == 0 ? a : -1;
 }
 
 static Value *half_anew(Halves *h, Value *v, int axis, int depth)
@@ -102,12 +127,13 @@ static Value *half_anew(Halves *h, Value *v, int axis, int depth)
         h->loads = true;
         return !can_halve(h, i, axis) ? NULL : h->make ? half_window(h, i, axis) : v;
     }
+    bool joins_beside = i->op == OP_CONCAT && ir_attr_int(i, ATTR_AXIS, 0) != axis;
     if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_BROADCAST && i->op != OP_RESHAPE &&
-        !(op_info[i->op].flags & OPF_ELEM))
+        i->op != OP_PERMUTE && !joins_beside && !(op_info[i->op].flags & OPF_ELEM))
         return NULL;
     Value **operands = arena_array(&h->s->arena, Value *, (size_t)i->n_operands + 1);
     for (int k = 0; k < i->n_operands; k++) {
-        int before = i->op == OP_RESHAPE ? kernel_axis_before(i, axis) : axis;
+        int before = i->op == OP_RESHAPE || i->op == OP_PERMUTE ? axis_to_halve(i, axis) : axis;
         operands[k] = i->op == OP_SPLAT ? ir_operand(i, k)
                       : before < 0      ? NULL
                                         : half_of(h, ir_operand(i, k), before, depth + 1);

@@ -55,7 +55,8 @@ Value *roles_matrix_of(const Instr *load)
 {
     Value *v = ir_result(load);
     Use *u = v->uses;
-    return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+    bool merged = u && !u->next && u->user->op == OP_RESHAPE && ir_result(u->user)->type->rank <= 2;
+    return merged ? ir_result(u->user) : v;
 }
 
 const Use *roles_product_of(const Value *matrix)

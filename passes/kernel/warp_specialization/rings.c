@@ -28,6 +28,15 @@ static const Type *vector_view(Roles *c, const Type *t)
     return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
 }
 
+/* Rows as they lie in memory, for a tile of fewer rows than a swizzle takes that no product reads. NULL: TMA
+ * moves multiples of 16 bytes. */
+static const LayoutShared *few_rows(Roles *c, const int32_t *tile, int axis, int bytes)
+{
+    int32_t n = tile[axis], panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX, order[2] = { axis, 1 - axis };
+    if (panel * bytes % 16 || n % panel) return NULL;
+    return layout_shared_make(&c->s->arena, 2, tile, order, bytes, panel, panel * bytes, 0, 0, NULL);
+}
+
 /* The layout that a wgmma descriptor can describe: A [M, K] and B [K, N], contiguous along the tensor's unit
  * axis. */
 static const Type *view_type(Roles *c, const Instr *load)
@@ -47,6 +56,7 @@ static const Type *view_type(Roles *c, const Instr *load)
     if (is_a && !transposed && tile[0] < 64)
         tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
+    if (!s && !product) s = few_rows(c, tile, axis, bytes);
     if (!s) return NULL;
     return type_shared(
         c->s, t->dtype, 2, (int64_t[]){ tile[0], tile[1] }, layouts_shared_text(&c->p->layouts, s));
@@ -187,18 +197,24 @@ static bool is_position(const Value *v)
     return false;
 }
 
-/* Whether an operand of a product is computed from the tile, element by element. */
+/* Whether an operand of a product is computed from the tile, element by element, whose elements may be
+ * repeated or joined before. */
 static bool computes_operand(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MMA_SYNC && u != &i->operands[2]) return true;
-        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE) && i->n_results == 1 &&
-            computes_operand(ir_result(i)))
+        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE ||
+                i->op == OP_RESHAPE || i->op == OP_CONCAT) &&
+            i->n_results == 1 && computes_operand(ir_result(i)))
             return true;
     }
     return false;
 }
+
+/* Whether a reshape makes another matrix of the tile, or a vector. One to more axes repeats elements of it or
+ * joins them with others (transpose-products). */
+static bool merges(const Instr *i) { return i->op == OP_RESHAPE && ir_result(i)->type->rank <= 2; }
 
 /* Whether the load wants buffers: it asks for them, or it says nothing, and a product waits for it. */
 static bool wants_ring(const Instr *load)
@@ -219,7 +235,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
         roles_is_vector(i) && !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
     if (d ? d->form != LOAD_STAGES : !vector && !wants_ring(i)) return;
     bool plain = (vector || ir_result(i)->type->rank == 2) && ir_is_used(i);
-    for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= u->user->op != OP_RESHAPE;
+    for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= !merges(u->user);
     c->why = NULL;
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
     if (d && (!view || d->n[0] < 1))
