@@ -460,6 +460,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     out->declared_ns = z->point[0].ns;
     out->bound = b->bound;
     out->tried = z->n_points;
+    search_others(z, (int)(b - z->point), out);
     return true;
 }
 

@@ -64,6 +64,8 @@ typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];
     double ns, words, held, shared, iterations,
         again; /* what cost.h counts of a thread and of a program; again: a part of what comes in */
+    double full, spilled; /* the part of its registers that tiles take at least; what each byte that a thread
+                             spills adds to ns */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
@@ -165,6 +167,9 @@ int search_kept(Search *, int best);
 /* Adds a point whose rows may stay in shared memory, if `require` allows it. */
 void search_consider_kept(Search *, const uint8_t *at);
 int search_hint_name(const Search *, HintId); /* the name of a hint that is searched; -1: it is not */
+
+/* search_others.c: fills what is to be taken instead of point `best`, which `out` has, if that spills. */
+void search_others(Search *, int best, SearchResult *out);
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */
 int search_rows(Search *, int best);
