@@ -87,7 +87,11 @@ static int live_words(CostWalk *w, bool by_element)
 {
     Arena *a = &w->s->arena;
     uint32_t ids = w->f->module->next_id;
-    Live x = { .w = w, .arena = a, .by_element = by_element, .begin = arena_array(a, int, ids), .last = arena_array(a, int, ids) };
+    Live x = { .w = w,
+        .arena = a,
+        .by_element = by_element,
+        .begin = arena_array(a, int, ids),
+        .last = arena_array(a, int, ids) };
     number(&x, w->f->body);
     int *change = arena_array(a, int, (size_t)x.n + 1), now = 0, most = 0;
     for (size_t k = 0; k < x.values.len; k++) {

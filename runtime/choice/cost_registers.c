@@ -117,11 +117,12 @@ double cost_registers_wanted(const Cost *c, const DeviceModel *m)
         own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
 }
 
-/* Tiles of consumers are in use in turns with those of other roles, and cost_product.c counts theirs. */
+/* Tiles of consumers are in use in turns with those of other roles, and cost_product.c counts theirs. Without
+ * products what does not fit counts as bytes (estimate.c, bytes_from_memory). */
 double cost_registers_missing(const Cost *c, const DeviceModel *m)
 {
     double wanted = cost_registers_wanted(c, m);
-    return (c->consumers ? wanted : fmax(wanted, c->live)) - c->room;
+    return (c->consumers || c->mma <= 0 ? wanted : fmax(wanted, c->live)) - c->room;
 }
 
 double cost_registers_full(const Cost *c)

@@ -360,7 +360,7 @@ static double spilled_beside(const Estimate *e)
 
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
  * under way have read, which is all tensors at most; and words that registers do not hold go to memory and
- * back. */
+ * back. Of rows that are held, weights and results come and go vector by vector, beside the row alone. */
 static double bytes_from_memory(const Estimate *e)
 {
     const Cost *c = e->c;
@@ -369,8 +369,9 @@ static double bytes_from_memory(const Estimate *e)
            room = m->l2_keeps * (double)e->l2_bytes;
     double lost = kept > room ? 1 - room / kept : 0;
     double words = fmax(c->held, fmax(c->words, c->gathered)), spilled = 0;
-    double over = words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room;
-    over = fmax(fmax(over, 0) * spilled_beside(e), c->live - c->room);
+    double over =
+        fmax(0, words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room) * spilled_beside(e);
+    if (!e->rows) over = fmax(over, c->live - c->room);
     if (over > 0 && !c->consumers && c->mma <= 0)
         spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);

@@ -4,8 +4,8 @@
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
-/* Ratios: of the registers that the next one wants, at most; of its estimate to that of the chosen one, beyond
- * which words in memory cost less. */
+/* Ratios: of the registers that the next one wants, at most; of its estimate to that of the chosen one,
+ * beyond which words in memory cost less. */
 static const double EASED = 0.9, MOST_SLOWER = 4;
 
 /* Whether the chosen configuration, or the list of names to choose, has this name. */

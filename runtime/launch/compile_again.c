@@ -132,8 +132,7 @@ bool making_is_open(const Making *m, const Compiled *c)
 static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Compiled *text)
 {
     take(m, other);
-    if (!compile_kernel(
-            m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, compiled))
+    if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, compiled))
         return false;
     *text = *compiled;
     return compile_to_binary(m->s, m->k->context->driver, &m->options, compiled) &&
@@ -159,8 +158,8 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
         int errors = m->s->n_errors;
         bool ok = compile_other(m, ast, i, &again, &of);
         diag_forget(m->s, last, errors);
-        double ns =
-            ok && again.artifact.spill_bytes >= 0 ? o->ns + o->spilled * again.artifact.spill_bytes : INFINITY;
+        double ns = ok && again.artifact.spill_bytes >= 0 ? o->ns + o->spilled * again.artifact.spill_bytes
+                                                          : INFINITY;
         if (ns >= least) continue;
         least = ns;
         taken = i;
@@ -169,8 +168,10 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
     }
     take(m, taken);
     if (taken >= 0)
-        diag_perf(m->s, m->k->front->loc, "the estimate did not count that %d bytes of each thread would go "
-            "to memory: %s is taken, of which %d do", bytes, note_of(m, taken), compiled->artifact.spill_bytes);
+        diag_perf(m->s, m->k->front->loc,
+            "the estimate did not count that %d bytes of each thread would go "
+            "to memory: %s is taken, of which %d do",
+            bytes, note_of(m, taken), compiled->artifact.spill_bytes);
     const char *said = note_of(m, taken);
     if (!(context->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&context->cache, &note, said, strlen(said));
     return true;

@@ -14,8 +14,8 @@ typedef struct Making {
     LaunchFacts facts;
     const char *title;
     CacheKey cache_key;
-    const Choice *chosen; /* NULL: the configuration is given */
-    bool settled;         /* it was compared with those that may be taken instead */
+    const Choice *chosen;      /* NULL: the configuration is given */
+    bool settled;              /* it was compared with those that may be taken instead */
     double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
 } Making;
 

@@ -21,10 +21,11 @@ typedef struct Made {
 static bool said;
 static char folder[64], table[80];
 
-static void note_other(void *user, const tile_diagnostic *d) { said |= strstr(d->message, "would go to memory") != NULL; }
+static void note_other(void *user, const tile_diagnostic *d)
+{ said |= strstr(d->message, "would go to memory") != NULL; }
 
-/* Compiles the kernel for matrices of N by N, where programs with `spills_in` in their text spill. `table`: also
- * writes what was chosen. */
+/* Compiles the kernel for matrices of N by N, where programs with `spills_in` in their text spill. `table`:
+ * also writes what was chosen. */
 static Made make(const char *spills_in, uint32_t flags, const tile_binding *b, size_t n, bool writes)
 {
     FakeState *fake = fake_open(FAKE_CUDA);
@@ -115,7 +116,8 @@ static void test_kept(void)
     CU_ASSERT_EQUAL(new_folder(), 0);
     Made first = make("", TILE_CONTEXT_NO_CACHE, NULL, 0, false);
     const char *spills = in_text(&first);
-    tile_binding given[] = { { "TM", TILE_BIND_INT, { .i = first.tm } }, { "TN", TILE_BIND_INT, { .i = first.tn } } };
+    tile_binding given[] = { { "TM", TILE_BIND_INT, { .i = first.tm } },
+        { "TN", TILE_BIND_INT, { .i = first.tn } } };
     Made bound = make(spills, 0, given, 2, false);
     CU_ASSERT_STRING_EQUAL(bound.config, first.config);
     CU_ASSERT_EQUAL(bound.compiles, 1);
