@@ -99,7 +99,10 @@ double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 double cost_registers_wanted(const Cost *, const DeviceModel *);
 /* The same: registers that it wants and has not, 0 or less where all that it wants is there. */
 double cost_registers_missing(const Cost *, const DeviceModel *);
-/* The same: the part of its registers that its tiles take at least, by what is counted. */
+/* Registers that a thread has at most where a CTA has a multiprocessor to itself: launch bounds for more of
+ * them are given up where words would go to memory (runtime/launch/compile_again.c). */
+double cost_registers_most(const Cost *, const Target *);
+/* The part of a thread's registers that tiles take at least, by what is counted. */
 double cost_registers_full(const Cost *);
 /* Nanoseconds that a launch takes longer for each byte that a thread keeps in memory, about. */
 double cost_spilled_byte(const Cost *, const CostDevice *);

@@ -125,14 +125,19 @@ double cost_registers_missing(const Cost *c, const DeviceModel *m)
     return (c->consumers || c->mma <= 0 ? wanted : fmax(wanted, c->live)) - c->room;
 }
 
+double cost_registers_most(const Cost *c, const Target *t)
+{
+    double own = floor((double)t->sm_registers / c->threads / t->register_step) * t->register_step;
+    return fmax(c->room, fmin(own, t->max_registers));
+}
+
 double cost_registers_full(const Cost *c)
 { return fmax(fmax(c->live, c->held), fmax(c->words, c->gathered)) / fmax(1, c->room); }
 
-/* It is written and read once for each iteration, and what all threads of a launch keep so is more than L2
- * holds. */
+/* It is written and read once for each iteration, in the multiprocessor's own cache. */
 double cost_spilled_byte(const Cost *c, const CostDevice *d)
 {
     double clusters = c->clusters > 1 ? c->clusters : 1;
     double threads = c->threads * c->cluster * clusters * (double)c->programs;
-    return d->model ? 2 * threads * fmax(1, c->iterations) / d->model->memory : 0;
+    return d->model ? 2 * threads * fmax(1, c->iterations) / (d->model->shared * d->units) : 0;
 }

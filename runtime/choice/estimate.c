@@ -371,7 +371,7 @@ static double bytes_from_memory(const Estimate *e)
     double words = fmax(c->held, fmax(c->words, c->gathered)), spilled = 0;
     double over =
         fmax(0, words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room) * spilled_beside(e);
-    if (!e->rows) over = fmax(over, c->live - c->room);
+    if (!e->rows) over = fmax(over, c->live - cost_registers_most(c, e->t));
     if (over > 0 && !c->consumers && c->mma <= 0)
         spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
