@@ -42,8 +42,8 @@ static void print_count(const Problem *p, const char *config, const ProblemCount
     D(torn), D(split), D(ends), D(cut), D(joins), D(loading), D(panels), D(scalar), D(steps), D(again),
         D(iterations), D(stalls), D(waits), D(meets);
     D(heaviest), D(unique), D(memory), D(ring), D(stages), D(ahead), D(programs), D(groups), D(consumers);
-    D(threads), D(registers), D(words), D(gathered), D(round), D(held), D(room), D(persistent), D(bulk),
-        D(cluster), D(clusters), D(left);
+    D(threads), D(registers), D(words), D(live), D(gathered), D(round), D(held), D(room), D(persistent),
+        D(bulk), D(cluster), D(clusters), D(left);
     D(shared_bytes);
 #undef D
     Bound bound = BOUND_PROGRAMS;

@@ -117,10 +117,23 @@ static bool room_for_choice(struct Chooser *c, bool pinned)
     return true;
 }
 
-static int add_choice(tile_kernel *k, const FrontBinding *config, int n)
+/* A copy in the chooser's session. */
+static const FrontBinding *copied(Session *s, const FrontBinding *config, int n)
+{
+    FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
+    for (int j = 0; j < n; j++)
+        copy[j] =
+            (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
+    return copy;
+}
+
+int chooser_add(tile_kernel *k, const Choice *new)
 {
     struct Chooser *c = k->chooser;
     Session *s = &c->session;
+    const FrontBinding *config = new->config;
+    const int n = new->n;
+    const bool pinned = k->context->flags & TILE_CONTEXT_PINNED;
     for (int i = 0; i < c->n; i++) {
         const Choice *old = choice_at(c, i);
         bool same = old->n == n;
@@ -130,82 +143,14 @@ static int add_choice(tile_kernel *k, const FrontBinding *config, int n)
                    old->config[j].value.i == config[j].value.i;
         if (same) return i;
     }
-    if (!room_for_choice(c, k->context->flags & TILE_CONTEXT_PINNED)) return 0;
-    FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
-    for (int j = 0; j < n; j++)
-        copy[j] =
-            (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
-    *choice_at(c, c->n) = (Choice){ copy, n };
+    if (!room_for_choice(c, pinned)) return 0;
+    Choice kept = *new;
+    kept.config = copied(s, config, n);
+    if (pinned) kept.n_others = 0; /* the others are those of the launch that came first */
+    for (int i = 0; i < kept.n_others; i++)
+        kept.other[i].config = copied(s, new->other[i].config, new->other[i].n);
+    *choice_at(c, c->n) = kept;
     return c->n++;
-}
-
-/* --- the disk cache ---------------------------------------------------------------------------------- */
-
-static const char magic[] = "tile-choice-2\n";
-
-static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t n)
-{
-    Text t;
-    tile_context *c = k->context;
-    int64_t device[4] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes,
-        c->driver->info.l2_bytes, context_has_scratch(c) };
-    uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
-    text_init(&t, &s->arena);
-    cache_key_text(&t, magic);
-    cache_key_text(&t, context_key(c));
-    text_write(&t, (const char *)device, sizeof device);
-    text_write(&t, (const char *)&declared, sizeof declared);
-    text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
-    cache_key_text(&t, k->title);
-    text_write(&t, (const char *)words, n * sizeof *words);
-    return cache_key(t.data, t.len);
-}
-
-/* Reads a line with the estimate in picoseconds, then lines of the form NAME KIND VALUE. */
-static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *choice, double *ns)
-{
-    const void *bytes;
-    size_t size;
-    FrontBinding config[64];
-    int n = 0;
-    if ((k->context->flags & TILE_CONTEXT_NO_CACHE) ||
-        !cache_read(&k->context->cache, key, &s->arena, &bytes, &size))
-        return false;
-    char *text = arena_strndup(&s->arena, bytes, size), *at = text;
-    if (strncmp(at, magic, sizeof magic - 1)) return false;
-    *ns = (double)strtoll(at + sizeof magic - 1, &at, 10) * 1e-3;
-    if (*at++ != '\n') return false;
-    for (; *at && n < 64; n++) {
-        size_t len = strcspn(at, " \n");
-        char *end;
-        if (!len || len > 256 || at[len] != ' ') return false;
-        config[n].name = session_intern(s, at, len);
-        int kind = (int)strtol(at + len, &end, 10);
-        if (*end != ' ' || (kind != FRONT_INT && kind != FRONT_BOOL)) return false;
-        long long v = strtoll(end, &end, 10);
-        if (*end != '\n') return false;
-        config[n].value = kind == FRONT_INT ? (FrontValue){ FRONT_INT, { .i = v } }
-                                            : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
-        at = end + 1;
-    }
-    *choice = n ? add_choice(k, config, n) : 0;
-    return true;
-}
-
-/* An estimate, with 0 for none. */
-static double known(double ns) { return ns < 1e15 ? ns : 0; }
-
-static void write_choice(tile_kernel *k, Session *s, const CacheKey *key, const SearchResult *r)
-{
-    Text t;
-    if (k->context->flags & TILE_CONTEXT_NO_CACHE) return;
-    text_init(&t, &s->arena);
-    text_puts(&t, magic);
-    text_printf(&t, "%lld\n", (long long)(known(r->ns) * 1e3));
-    for (int i = 0; i < r->n; i++)
-        text_printf(&t, "%s %d %lld\n", r->config[i].name, (int)r->config[i].value.kind,
-            (long long)(r->config[i].value.kind == FRONT_BOOL ? r->config[i].value.b : r->config[i].value.i));
-    cache_write(&k->context->cache, key, t.data, t.len);
 }
 
 /* --- choosing ---------------------------------------------------------------------------------------- */
@@ -254,6 +199,9 @@ static void prepared(void *p)
     if (q->runs) pthread_join(q->thread, NULL);
     q->runs = false;
 }
+
+/* An estimate, with 0 for none. */
+static double known(double ns) { return ns < 1e15 ? ns : 0; }
 
 static CostDevice device_of(const tile_kernel *k)
 {
@@ -309,8 +257,10 @@ static int search(
     if (!p.only_if_needed || r.n) say(k, s, &r, p.device.model != NULL);
     if (k->context->on_diagnostic) search_advise(s, &p, r.config, r.n);
     context_report(k->context, s, k->title);
-    write_choice(k, s, name, &r);
-    return r.n ? add_choice(k, r.config, r.n) : 0;
+    Choice made = { .config = r.config, .n = r.n, .ns = *ns, .spilled = r.spilled, .n_others = r.n_others };
+    memcpy(made.other, r.other, sizeof made.other);
+    chooser_write(k, s, name, &made);
+    return r.n ? chooser_add(k, &made) : 0;
 }
 
 /* Searches, or takes the result of an earlier search. Without memory for a choice, `choice` keeps its value.
@@ -332,8 +282,8 @@ static void search_guarded(void *p)
     if (!setjmp(s.oom) && !setjmp(w->k->chooser->session.oom)) {
         int got = 0;
         double ns = 0;
-        CacheKey name = key_of(w->k, &s, w->words, w->n);
-        if (!read_choice(w->k, &s, &name, &got, &ns)) got = search(w->k, &s, w->l, w->key, &name, &ns);
+        CacheKey name = chooser_key(w->k, &s, w->words, w->n);
+        if (!chooser_read(w->k, &s, &name, &got, &ns)) got = search(w->k, &s, w->l, w->key, &name, &ns);
         w->choice = got;
         w->ns = ns;
     }
@@ -477,7 +427,9 @@ tile_status kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *k
 
 const FrontBinding *kernel_choice_config(const tile_kernel *k, int choice, int *n)
 {
-    const Choice *c = choice_at(k->chooser, choice);
+    const Choice *c = kernel_chosen(k, choice);
     *n = c->n;
     return c->config;
 }
+
+const Choice *kernel_chosen(const tile_kernel *k, int choice) { return choice_at(k->chooser, choice); }

@@ -1,14 +1,18 @@
 /* chooser.h: the configurations that a kernel's launches have taken without a table. choose.c makes and reads
  * them, write_choices.c puts them into a table. */
 #pragma once
+#include "runtime/choice/search.h"
 #include "runtime/launch/kernel.h"
 
 /* Part i has FIRST_PART << i choices: launches read them without the lock, so they stay where they are. */
 enum { FIRST_PART = 128, MOST_PARTS = 16, MEMO_SLOTS = 64 };
 
+/* ns, spilled: as a SearchOther has them; ns 0: not known. */
 typedef struct Choice {
     const FrontBinding *config;
-    int n;
+    int n, n_others;
+    double ns, spilled;
+    SearchOther other[SEARCH_OTHERS];
 } Choice;
 typedef struct Chosen {
     struct Chosen *older, *next;
@@ -34,3 +38,11 @@ static inline Choice *choice_at(const struct Chooser *c, int i)
     int part = choice_part(i);
     return &c->part[part][i - FIRST_PART * ((1 << part) - 1)];
 }
+
+/* choose.c: keeps a copy of the choice, if there is none like it; its number. */
+int chooser_add(tile_kernel *, const Choice *);
+/* choice_file.c: the entry of the disk cache for what a choice is remembered by; reads the choice from it
+ * into the chooser, with its estimate; writes it. */
+CacheKey chooser_key(tile_kernel *, Session *, const uint64_t *words, size_t n);
+bool chooser_read(tile_kernel *, Session *, const CacheKey *, int *choice, double *ns);
+void chooser_write(tile_kernel *, Session *, const CacheKey *, const Choice *);

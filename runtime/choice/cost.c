@@ -254,6 +254,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
     out->words = larger(0, code->largest.words);
     if (out->words > cost_held_words(&w)) out->words = cost_held_words(&w);
+    out->live = cost_live_words(&w);
     out->gathered = cost_gathered_words(&w);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;

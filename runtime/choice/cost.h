@@ -51,6 +51,7 @@ typedef struct Cost {
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */
+    int live;                 /* the same: all tiles, where the most of them are in use at once */
     int gathered;             /* the same: all that is in use where a gather needs room (cost_registers.c) */
     int round; /* the same: what a loop carries and what one of its rounds loads, of the loop with the most */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
@@ -96,6 +97,15 @@ double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 
 /* cost_registers.c: registers of a thread that the code wants. */
 double cost_registers_wanted(const Cost *, const DeviceModel *);
+/* The same: registers that it wants and has not, 0 or less where all that it wants is there. */
+double cost_registers_missing(const Cost *, const DeviceModel *);
+/* Registers that a thread has at most where a CTA has a multiprocessor to itself: launch bounds for more of
+ * them are given up where words would go to memory (runtime/launch/compile_again.c). */
+double cost_registers_most(const Cost *, const Target *);
+/* The part of a thread's registers that tiles take at least, by what is counted. */
+double cost_registers_full(const Cost *);
+/* Nanoseconds that a launch takes longer for each byte that a thread keeps in memory, about. */
+double cost_spilled_byte(const Cost *, const CostDevice *);
 /* queueing.c: the part of the time in which memory works for `k` CTAs of a multiprocessor. */
 double cost_memory_at_work(double k, double serve, double start, double rest);
 

@@ -96,11 +96,15 @@ bool cost_is_by_position(const Instr *i)
     return moves && ir_operand(i, 0)->type->kind == TYPE_TILE;
 }
 
+static bool same_registers(CostWalk *w, const Instr *i)
+{ return !ir_operand(i, 0)->type->layout || kernel_same_registers(&w->s->arena, w->plan, i); }
+
+bool cost_stays(CostWalk *w, const Instr *i)
+{ return cost_is_by_position(i) && !counts_of(w, i)->sides && (i->op != OP_PERMUTE || same_registers(w, i)); }
+
 /* Matrices that the emitter transposes by instructions of their own have no record of their elements. */
 void cost_by_position(CostWalk *w, const Instr *i, double times)
 {
     bool told = exchange(w, i, times);
-    if (!told && i->op == OP_PERMUTE && ir_operand(i, 0)->type->layout &&
-        !kernel_same_registers(&w->s->arena, w->plan, i))
-        cost_convert(w, i, times);
+    if (!told && i->op == OP_PERMUTE && !same_registers(w, i)) cost_convert(w, i, times);
 }

@@ -60,9 +60,7 @@ int cost_gathered_words(const CostWalk *w)
     return (int)g.most;
 }
 
-/* Whether the vendor's compiler need not hold the tile: each element is computed where the only use of it is.
- */
-static bool is_fused(const Value *v)
+bool cost_is_fused(const Value *v)
 {
     const Instr *d = v->def;
     const Use *u = v->uses;
@@ -83,7 +81,7 @@ typedef struct Largest {
 static void look_at(Largest *x, const Value *v)
 {
     int words = v->type->kind == TYPE_TILE && v->type->layout ? cost_words(x->w, v->type) : 0;
-    if (words > x->words && !is_fused(v)) x->words = words;
+    if (words > x->words && !cost_is_fused(v)) x->words = words;
 }
 
 static void look_at_results(void *user, Instr *i)
@@ -117,4 +115,29 @@ double cost_registers_wanted(const Cost *c, const DeviceModel *m)
     if (c->wide) return fmax(own, c->held + m->registers_wide);
     return fmax(
         own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
+}
+
+/* Tiles of consumers are in use in turns with those of other roles, and cost_product.c counts theirs. Without
+ * products what does not fit counts as bytes (estimate.c, bytes_from_memory). */
+double cost_registers_missing(const Cost *c, const DeviceModel *m)
+{
+    double wanted = cost_registers_wanted(c, m);
+    return (c->consumers || c->mma <= 0 ? wanted : fmax(wanted, c->live)) - c->room;
+}
+
+double cost_registers_most(const Cost *c, const Target *t)
+{
+    double own = floor((double)t->sm_registers / c->threads / t->register_step) * t->register_step;
+    return fmax(c->room, fmin(own, t->max_registers));
+}
+
+double cost_registers_full(const Cost *c)
+{ return fmax(fmax(c->live, c->held), fmax(c->words, c->gathered)) / fmax(1, c->room); }
+
+/* It is written and read once for each iteration, in the multiprocessor's own cache. */
+double cost_spilled_byte(const Cost *c, const CostDevice *d)
+{
+    double clusters = c->clusters > 1 ? c->clusters : 1;
+    double threads = c->threads * c->cluster * clusters * (double)c->programs;
+    return d->model ? 2 * threads * fmax(1, c->iterations) / (d->model->shared * d->units) : 0;
 }

@@ -116,6 +116,11 @@ void cost_round_words(CostWalk *, const Instr *loop);
 int cost_gathered_words(const CostWalk *);
 /* Of the largest tile that has to be held: those that are computed where they are used are not. */
 int cost_held_words(const CostWalk *);
+/* Whether the vendor's compiler need not hold the tile: each element is computed where the only use of it is.
+ */
+bool cost_is_fused(const Value *);
+/* cost_live.c: the words of a thread that tiles take where the most of them are in use at once. */
+int cost_live_words(CostWalk *);
 
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
@@ -125,6 +130,8 @@ void cost_product(CostWalk *, const Instr *, double times);
 void cost_convert(CostWalk *, const Instr *, double times);
 bool cost_is_by_position(const Instr *);
 void cost_by_position(CostWalk *, const Instr *, double times);
+/* Whether the result of such an operation lies in the registers of its operands. */
+bool cost_stays(CostWalk *, const Instr *);
 
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */

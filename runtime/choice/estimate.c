@@ -213,7 +213,7 @@ static double slowdown(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    double over = cost_registers_wanted(c, m) - c->room, slower = 1;
+    double over = cost_registers_missing(c, m), slower = 1;
     if (over > 0)
         slower = m->spill + (c->consumers ? m->spill_register_specialized : m->spill_register) * over;
     if (c->consumers == 2 && c->chained && e->programs <= 1)
@@ -360,7 +360,7 @@ static double spilled_beside(const Estimate *e)
 
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
  * under way have read, which is all tensors at most; and words that registers do not hold go to memory and
- * back. */
+ * back. Of rows that are held, weights and results come and go vector by vector, beside the row alone. */
 static double bytes_from_memory(const Estimate *e)
 {
     const Cost *c = e->c;
@@ -369,10 +369,11 @@ static double bytes_from_memory(const Estimate *e)
            room = m->l2_keeps * (double)e->l2_bytes;
     double lost = kept > room ? 1 - room / kept : 0;
     double words = fmax(c->held, fmax(c->words, c->gathered)), spilled = 0;
-    double over = words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room;
+    double over =
+        fmax(0, words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room) * spilled_beside(e);
+    if (!e->rows) over = fmax(over, c->live - cost_registers_most(c, e->t));
     if (over > 0 && !c->consumers && c->mma <= 0)
-        spilled =
-            m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster * spilled_beside(e);
+        spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
     if (!multiplies(c)) apart += m->short_rows * LINE * c->pieces / fmax(1, c->in + c->out);
     return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;

@@ -427,9 +427,10 @@ static const SearchPoint *as_declared(const Search *z)
  * imprecise, most of all where memory alone bounds both and nothing is multiplied. */
 static double margin(const Search *z, const SearchPoint *found, const SearchPoint *declared)
 {
-    if (search_declares_auto(z)) return 1; /* nobody wrote these defaults */
-    if (search_on_cpu(z)) return MARGIN_ON_CPU;
     const DeviceModel *m = z->p->device.model;
+    /* Nobody wrote these defaults; of streams the search may have taken one that is hardly worse. */
+    if (search_declares_auto(z)) return m && !search_on_cpu(z) ? SEARCH_HARDLY_WORSE : 1;
+    if (search_on_cpu(z)) return MARGIN_ON_CPU;
     bool memory = !found->products && found->bound == BOUND_MEMORY && declared->bound == BOUND_MEMORY;
     return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
 }
@@ -460,6 +461,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     out->declared_ns = z->point[0].ns;
     out->bound = b->bound;
     out->tried = z->n_points;
+    search_others(z, (int)(b - z->point), out);
     return true;
 }
 

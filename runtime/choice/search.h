@@ -23,12 +23,25 @@ typedef struct SearchProblem {
     bool only_if_needed; /* the declared defaults, if they fit */
 } SearchProblem;
 
+/* A configuration to take instead where the vendor's compiler keeps much of the chosen one in memory. */
+enum { SEARCH_OTHERS = 2 };
+typedef struct SearchOther {
+    const FrontBinding *config;
+    int n;
+    double ns, spilled; /* the estimate, and what each byte that a thread spills adds to it */
+} SearchOther;
+
 typedef struct SearchResult {
     const FrontBinding *config;
     int n;                  /* n 0: the declared defaults */
     double ns, declared_ns; /* estimates; INFINITY: does not fit */
     Bound bound;
     int tried;
+    double spilled; /* as a SearchOther has it */
+    /* Configurations that want fewer and fewer registers, by their estimates; each binds no extent that
+     * `config` does not bind. */
+    SearchOther other[SEARCH_OTHERS];
+    int n_others;
     bool automatic; /* `auto` constants are among what was chosen: they have defaults that nobody declared */
 } SearchResult;
 

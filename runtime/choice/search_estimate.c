@@ -150,6 +150,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->products = cost.wgmma + cost.mma > 0;
     p->rows = holds_rows(&cost) && !kernel_row_start(f, code.plan).bytes;
     p->words = cost.words;
+    p->live = cost.live;
+    p->full = cost_registers_full(&cost);
+    p->spilled = cost_spilled_byte(&cost, &q->device);
     p->held = cost.held;
     p->shared = cost.shared;
     p->iterations = cost.iterations;

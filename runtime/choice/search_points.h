@@ -10,6 +10,8 @@ enum {
     SEARCH_AGAIN = 3,            /* configurations of different tiles that are looked at in later rounds */
     SEARCH_MOST_OF_A_CLUSTER = 8 /* parts of a loop */
 };
+/* Ratio of estimates of streams below which they can hardly be told apart. */
+#define SEARCH_HARDLY_WORSE 1.02
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 960, MOST_WORKERS = 16 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
@@ -63,7 +65,10 @@ static inline bool search_same_in(SearchPacked mask, SearchPacked a, SearchPacke
 typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];
     double ns, words, held, shared, iterations,
-        again; /* what cost.h counts of a thread and of a program; again: a part of what comes in */
+        again;   /* what cost.h counts of a thread and of a program; again: a part of what comes in */
+    double live; /* words of a thread that are in use together (cost.h) */
+    double full, spilled; /* the part of its registers that tiles take at least; what each byte that a thread
+                             spills adds to ns */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
@@ -165,6 +170,9 @@ int search_kept(Search *, int best);
 /* Adds a point whose rows may stay in shared memory, if `require` allows it. */
 void search_consider_kept(Search *, const uint8_t *at);
 int search_hint_name(const Search *, HintId); /* the name of a hint that is searched; -1: it is not */
+
+/* search_others.c: fills what is to be taken instead of point `best`, which `out` has, if that spills. */
+void search_others(Search *, int best, SearchResult *out);
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */
 int search_rows(Search *, int best);

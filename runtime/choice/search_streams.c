@@ -3,9 +3,11 @@
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
-/* Ratio of estimates of streams below which they can hardly be told apart. */
-static const double HARDLY_WORSE = 1.02;
-enum { EASILY_HELD = 32 /* words of a thread */, LEAST_THREADS = 128 };
+enum {
+    EASILY_HELD = 32,     /* words of a thread that its largest tile takes */
+    EASILY_TOGETHER = 64, /* that are in use together: beside addresses they leave room for 512 threads */
+    LEAST_THREADS = 128
+};
 
 /* The point's programs pass over their tiles once. */
 static bool once(const SearchPoint *p)
@@ -27,7 +29,7 @@ int search_least_strained(const Search *z, int best)
     if (best <= 0 || !streams(&z->point[best])) return best;
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
-        if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
+        if (!streams(p) || p->ns > z->point[best].ns * SEARCH_HARDLY_WORSE) continue;
         bool alike = !(p->shared > 0) == !(f->shared > 0), equal = alike && strain(p) == strain(f);
         bool less = alike ? strain(p) < strain(f) : f->shared > 0, fewer = p->cluster < f->cluster;
         if (less || (equal && (fewer || (p->cluster == f->cluster && search_is_less(p->ns, f->ns)))))
@@ -36,19 +38,25 @@ int search_least_strained(const Search *z, int best)
     return found;
 }
 
-/* Of tiles that are passed over once and whose estimates can hardly be told apart, the one whose CTAs have
- * the fewest warps, but four: registers of warps that have ended stay with their CTA until its last one ends.
- */
+/* The words of a thread that are in use together, 0 where these are few: of many, few threads find room,
+ * which wait for memory together. */
+static double crowd(const SearchPoint *p) { return p->live > EASILY_TOGETHER ? p->live : 0; }
+
+/* Of tiles that are passed over once and whose estimates can hardly be told apart, the one whose threads hold
+ * the fewest words, if these are many, and of these the one whose CTAs have the fewest warps, but four:
+ * registers of warps that have ended stay with their CTA until its last one ends. */
 int search_smallest_ctas(const Search *z, int best)
 {
     int found = best;
     if (best < 0 || !once(&z->point[best])) return best;
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
-        if (!once(p) || p->ns > z->point[best].ns * HARDLY_WORSE || p->shared > z->point[best].shared)
+        if (!once(p) || p->ns > z->point[best].ns * SEARCH_HARDLY_WORSE || p->shared > z->point[best].shared)
             continue;
-        if (p->threads < LEAST_THREADS || p->threads > f->threads) continue;
-        if (p->threads < f->threads || search_is_less(p->ns, f->ns)) found = i;
+        if (p->threads < LEAST_THREADS || crowd(p) > crowd(f)) continue;
+        bool eased = crowd(p) < crowd(f), fewer = p->threads < f->threads,
+             alike = p->threads == f->threads && search_is_less(p->ns, f->ns);
+        if (eased || fewer || alike) found = i;
     }
     return found;
 }

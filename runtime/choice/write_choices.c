@@ -19,6 +19,19 @@ static const char *promises(Session *s, const uint64_t *words, int n)
     return t.data;
 }
 
+/* The chosen configuration, or the one that the launch's variant has instead (runtime/launch/making.h). */
+static const FrontBinding *config_of(const tile_kernel *k, const Chosen *m, int *n)
+{
+    const Choice *c = kernel_chosen(k, m->choice);
+    uint64_t key[k->key_words];
+    memcpy(key, m->words, sizeof key);
+    key[0] |= (uint64_t)(k->n_rows + m->choice) << 8;
+    const Variant *v = m->choice ? kernel_ready((tile_kernel *)k, key) : NULL;
+    const int other = v ? v->other - 1 : -1;
+    *n = other < 0 ? c->n : c->other[other].n;
+    return other < 0 ? c->config : c->other[other].config;
+}
+
 static TuneEntry entry_of(const Writing *w, const Chosen *m, const FrontTune *f)
 {
     const tile_kernel *k = w->k;
@@ -35,7 +48,7 @@ static TuneEntry entry_of(const Writing *w, const Chosen *m, const FrontTune *f)
         if (extent >= 0) key[e.n_key++] = (TuneItem){ k->dims[d].name, { FRONT_INT, { .i = extent } } };
     }
     e.n_key += tune_const_key(k, f, w->s, key + e.n_key);
-    const FrontBinding *config = kernel_choice_config(k, m->choice, &e.n_config);
+    const FrontBinding *config = config_of(k, m, &e.n_config);
     TuneItem *items = arena_array(a, TuneItem, (size_t)e.n_config + 1);
     for (int i = 0; i < e.n_config; i++) items[i] = (TuneItem){ config[i].name, config[i].value };
     e.config = items;

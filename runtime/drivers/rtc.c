@@ -284,6 +284,11 @@ static void choose_arch(Rtc *r, const char *arch, RtcForm form, Options *o)
     else add_option(o, "--gpu-architecture=%s", arch);
 }
 
+/* Whether NVRTC has a cache of its own that an option switches off. What comes from there has no log, so that
+ * nothing tells of the registers by which variants are compiled again; libtile's cache keeps that with the
+ * code. */
+static bool has_cache(const Rtc *r) { return r->major >= 13; }
+
 static void options_of(Rtc *r, const DriverCompile *c, const char *arch, RtcForm form, Options *o)
 {
     *o = (Options){ .ptx = false };
@@ -295,6 +300,7 @@ static void options_of(Rtc *r, const DriverCompile *c, const char *arch, RtcForm
     choose_arch(r, arch, form, o);
     add_option(o, "%s", "--std=c++17");
     if (!o->ptx) add_option(o, "%s", "--ptxas-options=-v");
+    if (!o->ptx && has_cache(r)) add_option(o, "%s", "--no-cache");
     if (c->debug_info) add_option(o, "%s", "--generate-line-info");
 }
 

@@ -137,6 +137,7 @@ typedef struct Variant {
     atomic_uint remap_next;
     VariantMemos memos;
     bool needs_counter, prints, from_cache;
+    int other; /* 0, or the number + 1 of the configuration that it has instead of the chosen one */
     double ms;
     size_t bytes; /* the bytes of this struct with the key after it */
     uint64_t key[];
@@ -218,6 +219,9 @@ tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *ke
 /* variant.c: the bindings of the kernel and the key, in the arena, including whether optional tensors are
  * given. */
 const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
+/* The same with these of a configuration. */
+const FrontBinding *variant_bindings_with(
+    const tile_kernel *, const uint64_t *key, const FrontBinding *config, int n_config, Arena *, size_t *n);
 /* variant.c: the options of its variants: those of the context, with the kernel's own passes. */
 CompileOptions kernel_compile_options(const tile_kernel *);
 /* tune_compile.c: the digest of an artifact's code and shape. */
@@ -242,6 +246,8 @@ void chooser_close(tile_kernel *);
  * allocates no memory and takes no lock. */
 tile_status kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key, int *choice);
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
+const struct Choice *kernel_chosen(
+    const tile_kernel *, int choice); /* the same, with all that chooser.h has */
 /* The estimate of that choice in nanoseconds; 0: it is not known. The key may have the choice or not. */
 double kernel_choice_estimate(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
 /* The model of the device that the kernel runs on; NULL: there is none. */

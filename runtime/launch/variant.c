@@ -1,22 +1,8 @@
 /* variant.c: making one variant: from the disk cache, or through the whole compiler; then into the device. */
 #define _GNU_SOURCE
 #include "runtime/cache/artifact.h"
-#include "runtime/launch/kernel.h"
+#include "runtime/launch/making.h"
 #include <stdio.h>
-
-/* The data for making one variant, in the session's arena. */
-typedef struct Making {
-    tile_kernel *k;
-    Variant *v;
-    Session *s;
-    CompileOptions options;
-    const FrontBinding *bindings;
-    size_t n_bindings;
-    LaunchFacts facts;
-    const char *title;
-    CacheKey cache_key;
-    double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
-} Making;
 
 const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
 {
@@ -27,6 +13,12 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
         config = k->rows[row].config;
         n_config = k->rows[row].n_config;
     }
+    return variant_bindings_with(k, key, config, n_config, a, n);
+}
+
+const FrontBinding *variant_bindings_with(
+    const tile_kernel *k, const uint64_t *key, const FrontBinding *config, int n_config, Arena *a, size_t *n)
+{
     size_t most = (size_t)(k->n_bindings + n_config + k->n_key_dims + k->n_params) + 1;
     FrontBinding *b = arena_array(a, FrontBinding, most);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
@@ -115,6 +107,13 @@ CompileOptions kernel_compile_options(const tile_kernel *k)
     return o;
 }
 
+/* The configuration that is chosen for the variant's key; NULL: there is none. */
+static const Choice *chosen_for(const tile_kernel *k, const uint64_t *key)
+{
+    int row = (int)(key[0] >> 8) - 1;
+    return row >= k->n_rows ? kernel_chosen(k, row - k->n_rows + 1) : NULL;
+}
+
 static void gather(Making *m)
 {
     tile_kernel *k = m->k;
@@ -127,7 +126,7 @@ static void gather(Making *m)
     m->options = kernel_compile_options(k);
 }
 
-static void make_cache_key(Making *m)
+void making_key(Making *m)
 {
     tile_kernel *k = m->k;
     tile_context *c = k->context;
@@ -215,7 +214,13 @@ static bool from_cache(Making *m)
     if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] ||
         !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size))
         return false;
-    if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
+    if (adopt(m, bytes, size, &e) == TILE_OK) {
+        if (!making_is_open(m, &m->v->compiled)) return m->v->from_cache = true;
+        c->driver->ops->module_unload(c->driver, m->v->module);
+        m->v->module = NULL;
+        forget(m->v);
+        return false;
+    }
     cache_drop(&c->cache, &m->cache_key); /* This library or the device does not accept the entry. */
     forget(m->v);
     return false;
@@ -248,70 +253,6 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
     return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
 }
 
-/* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
- * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
- * words are few, as long as that helps. Few words are no reason to leave one CTA alone, which has nothing to
- * do while its warps wait. */
-static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
-{
-    enum { FEW_BYTES = 64, SOME_BYTES = 128 };
-    CompileOptions options = m->options;
-    while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
-        Compiled again, of;
-        int ctas = text->artifact.ctas;
-        if (ctas == 2 && compiled->artifact.spill_bytes <= SOME_BYTES) return true;
-        options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
-        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
-            return false;
-        of = again;
-        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
-        if (again.artifact.spill_bytes >= compiled->artifact.spill_bytes) return true;
-        *compiled = again;
-        *text = of;
-    }
-    return true;
-}
-
-/* The CTAs of `threads` threads that a multiprocessor holds by its registers alone. */
-static int ctas_of(const Target *t, int threads, int registers)
-{
-    int each = (registers + t->register_step - 1) / t->register_step * t->register_step;
-    return each > 0 ? t->sm_registers / (threads * each) : 0;
-}
-
-/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if these
- * are a third more than its registers leave room for, and shared memory has room for them. That counts if
- * nothing spills and the code is no longer, but for a little: arithmetic that is done again takes time of its
- * own. */
-static bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
-{
-    static const int wanted[] = { 1536, 1024 };
-    const Target *t = m->options.target;
-    const Artifact *a = &compiled->artifact;
-    int threads = a->shape.threads;
-    int64_t shared = a->shape.shared_bytes + t->cta_shared_bytes;
-    if (!text->artifact.streams || a->spill_bytes || a->registers <= 0) return true;
-    if (a->static_shared_bytes > 0) shared += a->static_shared_bytes;
-    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
-        CompileOptions options = m->options;
-        Compiled again, of;
-        int n = (wanted[k] + threads / 2) / threads;
-        if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
-        while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
-        if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
-        options.passes.least_ctas = n;
-        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
-            return false;
-        of = again;
-        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
-        if (again.artifact.spill_bytes || again.artifact.size > a->size + a->size / 32) continue;
-        *compiled = again;
-        *text = of;
-        return true;
-    }
-    return true;
-}
-
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
@@ -331,7 +272,8 @@ static tile_status compile(Making *m)
         double start = clock_ms();
         text = compiled;
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled) &&
-             compile_for_fewer(m, ast, &compiled, &text) && compile_for_more(m, ast, &compiled, &text);
+             compile_for_fewer(m, ast, &compiled, &text) && compile_for_other(m, ast, &compiled, &text) &&
+             compile_for_more(m, ast, &compiled, &text);
         m->vendor_ms += clock_ms() - start;
     }
     context_report(c, m->s, m->title);
@@ -352,7 +294,10 @@ static tile_status make(Making *m)
     if (!c->backend)
         return context_fail(
             c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
-    make_cache_key(m);
+    making_key(m);
+    m->chosen = chosen_for(m->k, m->v->key);
+    m->v->other = 0;
+    making_recall(m);
     /* A caller that asks for the text gets it first. On the CPU, this is all of the compilation, and the
      * cache comes before it. */
     bool shown = m->k->accept && c->target->kind != TARGET_CPU;

@@ -33,7 +33,8 @@ static const char *resources(const char *text)
     const char *bounds = strstr(text, "__launch_bounds__(");
     if (bounds) sscanf(bounds, "__launch_bounds__(%d, %d)", &threads, &ctas);
     static _Thread_local char text_of[100];
-    int spills = fake.spills_at && ctas >= fake.spills_at;
+    int spills =
+        (fake.spills_at && ctas >= fake.spills_at) || (fake.spills_in[0] && strstr(text, fake.spills_in));
     snprintf(text_of, sizeof text_of,
         "    8 bytes stack frame, %d bytes spill stores, 16 bytes spill loads\n",
         spills      ? fake.spills

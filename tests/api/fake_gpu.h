@@ -27,6 +27,7 @@ typedef struct FakeState {
     int sticky;              /* every call gives this code: a faulted device */
     char crash_arch[32];     /* the compiler ends the process for this architecture */
     int spills_at;           /* launch bounds of so many CTAs and more make a kernel spill; 0: none do */
+    char spills_in[64];      /* programs with this text spill; "": none for it */
     int spills;              /* bytes */
     int used;                /* registers of a thread, and other kernels spill nothing; 0: 40, and 12 bytes */
     char compile_error[256]; /* the compiler fails with this log */

@@ -58,6 +58,7 @@ static void test_log(void)
     CU_ASSERT_EQUAL(c.static_shared_bytes, 1024);
     CHECK_TEXT(fake->options, "--gpu-architecture=sm_90a");
     CHECK_TEXT(fake->options, "--ptxas-options=-v");
+    CHECK_TEXT(fake->options, "--no-cache"); /* which has no log */
     drop(&c);
     CU_ASSERT_EQUAL(compile(r, "cuda:sm_90a", "sm_90a", text, RTC_PTX, &c, &e), TILE_OK);
     CHECK_TEXT(fake->options, "--gpu-architecture=compute_90a");

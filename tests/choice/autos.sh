@@ -40,6 +40,8 @@ pooled B=256 H=112 W=112 Q=56 P=56
 convolved B=8 H=28 W=28 C=512 F=512 R=3 S=3
 scaled M=8192 N=8192
 places M=8192 N=4096
+lifted W=65536 N=256
+halved H=4096 W=4096
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }

@@ -1,0 +1,178 @@
+/* compile_again.c: compiles a variant again for what the vendor's compiler tells of its registers: with other
+ * launch bounds, or with another configuration than the chosen one. */
+#define _GNU_SOURCE
+#include "runtime/launch/making.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { FEW_BYTES = 64, SOME_BYTES = 128 }; /* that a thread spills */
+
+/* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
+ * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
+ * words are few, as long as that helps. Few words are no reason to leave one CTA alone, which has nothing to
+ * do while its warps wait. */
+bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
+{
+    CompileOptions options = m->options;
+    while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
+        Compiled again, of;
+        int ctas = text->artifact.ctas;
+        if (ctas == 2 && compiled->artifact.spill_bytes <= SOME_BYTES) return true;
+        options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
+        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
+            return false;
+        of = again;
+        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
+        if (again.artifact.spill_bytes >= compiled->artifact.spill_bytes) return true;
+        *compiled = again;
+        *text = of;
+    }
+    return true;
+}
+
+/* The CTAs of `threads` threads that a multiprocessor holds by its registers alone. */
+static int ctas_of(const Target *t, int threads, int registers)
+{
+    int each = (registers + t->register_step - 1) / t->register_step * t->register_step;
+    return each > 0 ? t->sm_registers / (threads * each) : 0;
+}
+
+/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if these
+ * are a third more than its registers leave room for, and shared memory has room for them. That counts if
+ * nothing spills and the code is no longer, but for a little: arithmetic that is done again takes time of its
+ * own. */
+bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
+{
+    static const int wanted[] = { 1536, 1024 };
+    const Target *t = m->options.target;
+    const Artifact *a = &compiled->artifact;
+    int threads = a->shape.threads;
+    int64_t shared = a->shape.shared_bytes + t->cta_shared_bytes;
+    if (!text->artifact.streams || a->spill_bytes || a->registers <= 0) return true;
+    if (a->static_shared_bytes > 0) shared += a->static_shared_bytes;
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        CompileOptions options = m->options;
+        Compiled again, of;
+        int n = (wanted[k] + threads / 2) / threads;
+        if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
+        while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
+        if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
+        options.passes.least_ctas = n;
+        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
+            return false;
+        of = again;
+        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
+        if (again.artifact.spill_bytes || again.artifact.size > a->size + a->size / 32) continue;
+        *compiled = again;
+        *text = of;
+        return true;
+    }
+    return true;
+}
+
+/* --- another configuration ---------------------------------------------------------------------------- */
+
+static void configure(Making *m, const FrontBinding *config, int n)
+{
+    m->bindings = variant_bindings_with(m->k, m->v->key, config, n, &m->s->arena, &m->n_bindings);
+    m->title = compile_title(m->s, m->k->name, m->bindings, m->n_bindings);
+    making_key(m);
+}
+
+/* Takes the configuration with this number, or the chosen one for -1. */
+static void take(Making *m, int other)
+{
+    const Choice *c = m->chosen;
+    if (other < 0) configure(m, c->config, c->n);
+    else configure(m, c->other[other].config, c->other[other].n);
+    m->v->other = other + 1;
+}
+
+/* The name of a note in the disk cache about the chosen configuration, and what the note says of another one:
+ * it names that, so that it holds for no other one of that number. Axes that were given as one are proven to
+ * be one for the chosen configuration alone, and who asks for the text or tunes asks for that. */
+static CacheKey note_key(Making *m)
+{
+    char *name = arena_alloc(&m->s->arena, 5 + sizeof m->cache_key.hash);
+    memcpy(name, "other", 5);
+    memcpy(name + 5, m->cache_key.hash, sizeof m->cache_key.hash);
+    return cache_note_key(name, 5 + sizeof m->cache_key.hash);
+}
+
+static const char *note_of(Making *m, int other)
+{
+    const Choice *c = m->chosen;
+    if (other < 0) return "as chosen";
+    return search_text(m->s, &(SearchResult){ .config = c->other[other].config, .n = c->other[other].n });
+}
+
+static bool may_change(const Making *m)
+{
+    bool collapsed = m->v->key[0] >> KEY_COLLAPSED & ((1u << MOST_PAIRS) - 1);
+    return m->chosen && m->chosen->n_others && !collapsed && !m->k->accept;
+}
+
+void making_recall(Making *m)
+{
+    const tile_context *c = m->k->context;
+    char said[512];
+    if (!may_change(m) || (c->flags & TILE_CONTEXT_NO_CACHE)) return;
+    CacheKey key = note_key(m);
+    if (!cache_read_text(&c->cache, &key, said, sizeof said)) return;
+    for (int i = -1; i < m->chosen->n_others && !m->settled; i++) {
+        m->settled = !strcmp(said, note_of(m, i));
+        if (m->settled && i >= 0) take(m, i);
+    }
+}
+
+bool making_is_open(const Making *m, const Compiled *c)
+{ return may_change(m) && !m->settled && c->artifact.spill_bytes > FEW_BYTES; }
+
+/* Compiles configuration number `other`; false: it does not compile. */
+static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Compiled *text)
+{
+    take(m, other);
+    if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, compiled))
+        return false;
+    *text = *compiled;
+    return compile_to_binary(m->s, m->k->context->driver, &m->options, compiled) &&
+           compile_for_fewer(m, ast, compiled, text);
+}
+
+/* Where the chosen configuration keeps many words in memory, which its estimate did not count, those that may
+ * be taken instead are compiled, and the one counts that should run fastest with what each of them keeps
+ * there. A note of it is left for other processes. */
+bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
+{
+    const Choice *c = m->chosen;
+    tile_context *context = m->k->context;
+    int taken = -1, bytes = compiled->artifact.spill_bytes;
+    if (!making_is_open(m, compiled)) return true;
+    CacheKey note = note_key(m);
+    double least = c->ns + c->spilled * bytes;
+    for (int i = 0; i < c->n_others; i++) {
+        const SearchOther *o = &c->other[i];
+        Compiled again, of;
+        if (o->ns >= least) continue;
+        Diag *last = m->s->last_diag;
+        int errors = m->s->n_errors;
+        bool ok = compile_other(m, ast, i, &again, &of);
+        diag_forget(m->s, last, errors);
+        double ns = ok && again.artifact.spill_bytes >= 0 ? o->ns + o->spilled * again.artifact.spill_bytes
+                                                          : INFINITY;
+        if (ns >= least) continue;
+        least = ns;
+        taken = i;
+        *compiled = again;
+        *text = of;
+    }
+    take(m, taken);
+    if (taken >= 0)
+        diag_perf(m->s, m->k->front->loc,
+            "the estimate did not count that %d bytes of each thread would go "
+            "to memory: %s is taken, of which %d do",
+            bytes, note_of(m, taken), compiled->artifact.spill_bytes);
+    const char *said = note_of(m, taken);
+    if (!(context->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&context->cache, &note, said, strlen(said));
+    return true;
+}

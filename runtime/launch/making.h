@@ -1,0 +1,33 @@
+/* making.h: the making of one variant, between variant.c, which goes the way from its key to the device, and
+ * compile_again.c, which compiles again what the vendor's compiler was short of registers for. */
+#pragma once
+#include "runtime/choice/chooser.h"
+
+/* The data for making one variant, in the session's arena. */
+typedef struct Making {
+    tile_kernel *k;
+    Variant *v;
+    Session *s;
+    CompileOptions options;
+    const FrontBinding *bindings;
+    size_t n_bindings;
+    LaunchFacts facts;
+    const char *title;
+    CacheKey cache_key;
+    const Choice *chosen;      /* NULL: the configuration is given */
+    bool settled;              /* it was compared with those that may be taken instead */
+    double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
+} Making;
+
+/* variant.c: the key of the disk cache, for the bindings. */
+void making_key(Making *);
+
+/* compile_again.c. compiled, text: of the vendor's compiler, and what it was given; they become those of the
+ * code that is better. False after diagnostics. */
+bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
+bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);
+bool compile_for_other(Making *, Ast *, Compiled *compiled, Compiled *text);
+/* Takes the configuration that an earlier process took instead of the chosen one. */
+void making_recall(Making *);
+/* Whether other configurations are to be compared with this code, since it keeps much in memory. */
+bool making_is_open(const Making *, const Compiled *);
