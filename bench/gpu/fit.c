@@ -3,9 +3,9 @@
  *     tile_bench_fit [--model=NAME] [--fields=A,B,..] [--folds=N] [--rounds=N] [--keep=X] [--kernels=FOLDER]
  *                    [--problems] [--no-fit] TARGET TSV
  *
- * TSV is what measure.c prints: problem, configuration, microseconds, and of two passes those of the second.
- * Without a device: each configuration is compiled as far as its emission and counted (problem.h), then
- * estimates are compared with the times.
+ * TSV is what measure.c prints: problem, configuration, microseconds of each pass. Without a device: each
+ * configuration is compiled as far as its emission and counted (problem.h), then estimates are compared with
+ * the times.
  *
  * Two figures are reported for each kernel and for all. The error is |ln(estimate / measured)|, its median
  * and its 95th percentile. The regret of a problem is the time of the chosen configuration over the best
@@ -40,7 +40,7 @@ enum { MOST_LINES = 1 << 14, MOST_PROBLEMS = 1024, MOST_WORDS = 48, MOST_CONFIG 
 typedef struct Line {
     int problem;
     char *config;
-    double us, again;        /* again: of a second pass; of one pass the same */
+    double us, again;        /* of the first half of the passes, and of the others; of one pass the same */
     double estimate, judged; /* judged: with the doubts of the choice */
     bool counted, fits;
     Cost cost;
@@ -94,6 +94,19 @@ static bool open_problem(const char *folder, const char *target, const char *tex
     return problem_open(&m->p, strdup(path), m->words[1], target, m->n_words - 2, m->words + 2);
 }
 
+static void read_times(char *text, Line *l)
+{
+    enum { MOST_PASSES = 8 };
+    double t[MOST_PASSES];
+    int n = 0, half;
+    for (char *at = text, *end = NULL; n < MOST_PASSES && (!n || *end == '\t'); at = end)
+        t[n++] = strtod(at, &end);
+    half = (n + 1) / 2;
+    for (int i = 0; i < half; i++) l->us += t[i] / half;
+    for (int i = half; i < n; i++) l->again += t[i] / (n - half);
+    if (n == 1) l->again = l->us;
+}
+
 static bool read_lines(const char *folder, const char *target, char *text)
 {
     for (char *rest = text, *t; n_lines < MOST_LINES && (t = strtok_r(rest, "\n", &rest));) {
@@ -105,9 +118,8 @@ static bool read_lines(const char *folder, const char *target, char *text)
         bool same = n_problems && !ended && !strcmp(measured[n_problems - 1].text, t);
         ended = false;
         if (!same && !open_problem(folder, target, t)) return false;
-        char *second;
-        double first = strtod(us, &second), again = *second == '\t' ? strtod(second, NULL) : first;
-        line[n_lines++] = (Line){ .problem = n_problems - 1, .config = config, .us = first, .again = again };
+        line[n_lines] = (Line){ .problem = n_problems - 1, .config = config };
+        read_times(us, &line[n_lines++]);
         measured[n_problems - 1].to = n_lines;
     }
     return n_lines > 0;
@@ -166,7 +178,7 @@ static void estimate(const Measured *p, const DeviceModel *m)
         }
 }
 
-/* The line that was fastest in the first pass; -1: none counts. */
+/* The line that was fastest in the first half of the passes; -1: none counts. */
 static int fastest_of(const Measured *p)
 {
     int best = -1;

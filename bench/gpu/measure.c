@@ -7,9 +7,9 @@
  * The words of the problem are a file of FOLDER, a kernel, then extents, consts, t:TENSOR for a tensor whose
  * last two axes are exchanged in memory, and p:N or p:TENSOR:N for rows that lie N elements further apart.
  * The lines of TSV are those of LIST with the time of a launch in microseconds behind them: the median of
- * some launches, each with cold caches. With --passes=2 all configurations of a problem are timed again, in
- * another order, and both times are printed: the least of many times is low by chance, so that the first
- * says which configuration is the best, and the second how long that one takes (fit.c).
+ * some launches, each with cold caches. With --passes=N all configurations of a problem are timed N times
+ * over, in another order each time, and all times are printed: the least of many times is low by chance, so
+ * that some passes say which configuration is the best, and others how long that one takes (fit.c).
  *
  * All configurations are compiled first, in as many threads as there are processors. After N seconds (default
  * 600) the rest of the list is left out, and the last line on standard error says so. --from=N leaves out the
