@@ -1,13 +1,15 @@
 /* measure: times configurations of kernels on the device: what a device model is fitted on (fit.c).
  *
- *     tile_bench_measure [--target=cuda] [--kernels=FOLDER] [--seconds=N] [--from=N] LIST > TSV
+ *     tile_bench_measure [--target=cuda] [--kernels=FOLDER] [--seconds=N] [--from=N] [--passes=N] LIST > TSV
  *
  * A line of LIST is a problem and a configuration, with a tab between them, as sample.sh writes them:
  *     gemm gemm T=f16 M=4096 N=4096 K=4096<tab>TM=128, TN=256, TK=64, STAGES=4, GROUP=8, persistent=1
  * The words of the problem are a file of FOLDER, a kernel, then extents, consts, t:TENSOR for a tensor whose
  * last two axes are exchanged in memory, and p:N or p:TENSOR:N for rows that lie N elements further apart.
  * The lines of TSV are those of LIST with the time of a launch in microseconds behind them: the median of
- * some launches, each with cold caches.
+ * some launches, each with cold caches. With --passes=N all configurations of a problem are timed N times
+ * over, in another order each time, and all times are printed: the least of many times is low by chance, so
+ * that some passes say which configuration is the best, and others how long that one takes (fit.c).
  *
  * All configurations are compiled first, in as many threads as there are processors. After N seconds (default
  * 600) the rest of the list is left out, and the last line on standard error says so. --from=N leaves out the
@@ -40,6 +42,7 @@ enum {
     FLUSH_BYTES = 128 << 20,
     ALIGNED = 1024,
     MOST_THREADS = 64,
+    MOST_PASSES = 4,
 };
 
 /* A tensor of one problem, but for its address. */
@@ -57,11 +60,11 @@ typedef struct Line {
     tile_arg arg[MOST_PARAMS];
     int n_args;
     bool ready; /* there is code for it */
-    double us;
+    double us[MOST_PASSES];
 } Line;
 
 static Line lines[MOST_LINES];
-static int n_lines, next_line;
+static int n_lines, next_line, passes = 1;
 static tile_context *context;
 static tile_module *modules[64];
 static char *module_names[64];
@@ -284,10 +287,22 @@ static size_t place(Line *l)
 static int by_value(const void *a, const void *b)
 { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
+/* In all passes. */
+static bool is_timed(const Line *l)
+{
+    bool all = true;
+    for (int k = 0; k < passes; k++) all = all && l->us[k] > 0;
+    return all;
+}
+
 static void print_problem(int from, int to)
 {
-    for (int i = from; i < to; i++)
-        if (lines[i].us > 0) printf("%s\t%s\t%.3f\n", lines[i].text, lines[i].config, lines[i].us);
+    for (int i = from; i < to; i++) {
+        if (!is_timed(&lines[i])) continue;
+        printf("%s\t%s", lines[i].text, lines[i].config);
+        for (int k = 0; k < passes; k++) printf("\t%.3f", lines[i].us[k]);
+        printf("\n");
+    }
     fflush(stdout);
 }
 
@@ -367,14 +382,12 @@ static bool set_up(void **flush)
            !tile_memory_alloc(context, TILE_MEMORY_DEVICE, pool_bytes + 1, (void **)&pool);
 }
 
-/* Lines of one problem lie together in the list; they are timed in an order of their own, so that neither the
- * first ones nor the last ones always meet a cold card. */
-static void time_problem(int from, int to, void *flush, unsigned *random)
+/* The lines of a problem once, in an order of their own, so that neither the first ones nor the last ones
+ * always meet a cold card. */
+static void time_pass(int from, int to, int pass, void *flush, unsigned *random)
 {
     int order[to - from];
     double best = 1e30;
-    first_line = from;
-    last_line = to;
     for (int i = 0; i < to - from; i++) order[i] = from + i;
     for (int i = to - from - 1; i > 0; i--) {
         *random = *random * 1664525u + 1013904223u;
@@ -385,10 +398,18 @@ static void time_problem(int from, int to, void *flush, unsigned *random)
         Line *l = &lines[order[i]];
         if (!l->ready) continue;
         size_t bytes = place(l);
-        if (!i && fill_pool(bytes)) return;
-        l->us = time_of(l, flush, events[0], events[1], best);
-        if (l->us > 0 && l->us < best) best = l->us;
+        if (!i && !pass && fill_pool(bytes)) return;
+        double us = l->us[pass] = time_of(l, flush, events[0], events[1], best);
+        if (us > 0 && us < best) best = us;
     }
+}
+
+/* Lines of one problem lie together in the list. */
+static void time_problem(int from, int to, void *flush, unsigned *random)
+{
+    first_line = from;
+    last_line = to;
+    for (int pass = 0; pass < passes; pass++) time_pass(from, to, pass, flush, random);
     print_problem(from, to);
 }
 
@@ -440,11 +461,13 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[at], "--kernels=", 10)) folder = argv[at] + 10;
         else if (!strncmp(argv[at], "--seconds=", 10)) seconds = atof(argv[at] + 10);
         else if (!strncmp(argv[at], "--from=", 7)) skip = atoi(argv[at] + 7);
+        else if (!strncmp(argv[at], "--passes=", 9)) passes = atoi(argv[at] + 9);
         else break;
     }
     char *text = at + 1 == argc ? read_all(argv[at], &size) : NULL;
-    if (!text) {
-        fprintf(stderr, "tile_bench_measure [--target=T] [--kernels=FOLDER] [--seconds=N] [--from=N] LIST\n");
+    if (!text || passes < 1 || passes > MOST_PASSES) {
+        fprintf(stderr, "tile_bench_measure [--target=T] [--kernels=FOLDER] [--seconds=N] [--from=N] "
+                        "[--passes=N] LIST\n");
         return 2;
     }
     deadline = begin + seconds;
@@ -462,7 +485,7 @@ int main(int argc, char **argv)
         time_problem(from, to, flush, &random);
     }
     for (int i = 0; i < n_lines; i++) {
-        timed += lines[i].us > 0;
+        timed += is_timed(&lines[i]);
         refused += !lines[i].ready;
     }
     fprintf(stderr, "%d of %d lines timed in %.0f s, %d do not compile%s\n", timed, n_lines, now() - begin,

@@ -13,7 +13,7 @@
 #include "bench/gpu/source.h"
 #include <string.h>
 
-enum { MOST_WORDS = 48, MOST_DRAWS = 2000, MOST_TRIES = 200, MOST_NAMES = 32 };
+enum { MOST_WORDS = 48, MOST_DRAWS = 2000, MOST_TRIES = 20000, MOST_NAMES = 32 };
 
 /* A configuration that compiles and fits the device. */
 typedef struct Drawn {

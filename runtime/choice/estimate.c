@@ -64,12 +64,13 @@ static double all_ctas(const Cost *c)
 
 /* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
-/* Clusters that run at once. Multiprocessors come in groups, in which clusters of four and eight leave some
- * over. */
+/* Clusters that run at once. Multiprocessors come in groups, and a cluster lies in one: clusters of six leave
+ * four of sixteen without work. Some multiprocessors lie in groups that take no cluster of more than two. */
 static double clusters_at_once(const Estimate *e, int cluster)
 {
-    int units = cluster > 2 ? e->units - e->units / (int)e->m->clusters_left_over : e->units;
-    return fmax(1, floor(units / (double)cluster));
+    if (cluster <= 2) return fmax(1, floor(e->units / (double)cluster));
+    int units = e->units - e->units / (int)e->m->clusters_left_over, gpc = (int)e->m->gpc;
+    return fmax(1, units / gpc * (gpc / cluster) + units % gpc / cluster);
 }
 
 /* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that

@@ -51,6 +51,9 @@ awk '/lines counted/ { counted = $1 == $3 && $1 > 50 } $2 == "all" { for (i = 1;
      END { exit !(counted && least >= 0.8) }' "$work/said" || fail "h200_rows.tsv: $(cat "$work/said")"
 printf 'softmax softmax T=f16 M=8 N=64\twarps=4\t5\n# later\nsoftmax softmax T=f16 M=8 N=64\twarps=4\t9\n' >"$work/runs.tsv"
 "$fit" --kernels="$kernels" --no-fit cuda:sm_90a "$work/runs.tsv" | grep -q '2 of 2 lines counted, 2 problems' || fail "times of two runs were compared"
+# Times of two passes: the first says which configuration is the best, the second how long it takes.
+printf 'softmax softmax T=f16 M=8 N=64\twarps=4\t9\t8\nsoftmax softmax T=f16 M=8 N=64\twarps=4\t5\t10\n' >"$work/passes.tsv"
+"$fit" --kernels="$kernels" --no-fit cuda:sm_90a "$work/passes.tsv" | grep -q 'all .*regret mean 0.800' || fail "times of two passes"
 
 # The measuring program itself, on the CPU.
 printf '# a comment\nsoftmax softmax T=f16 M=8 N=64\twarps=4\ngemm gemm T=f16 M=64 N=64 K=64 t:B\tTM=64, TN=64\n' >"$work/small"
@@ -60,5 +63,7 @@ case $? in
 77) echo "the CPU backend is not built: nothing was measured" ;;
 *) fail "measure: $(cat "$work/why")" ;;
 esac
+"$measure" --target=cpu --kernels="$kernels" --passes=2 "$work/small" >"$work/small.tsv" 2>/dev/null
+[ $? = 77 ] || [ "$(grep -c $'\t[0-9.]*\t[0-9.]*$' "$work/small.tsv")" = 2 ] || fail "two passes: $(cat "$work/small.tsv")"
 [ "$("$measure" --target=cpu --kernels="$kernels" --from=1 "$work/small" 2>/dev/null | grep -c '^softmax')" = 0 ] || fail "--from=1 leaves a line out"
 exit $((failures > 0))
