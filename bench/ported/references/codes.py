@@ -40,8 +40,8 @@ def parse_decimals(xp, X, N):
     return xp.where(ok, xp.where(minus, -v, v), -1), ok
 
 
-def sort_pairs(xp, KEY, V):
-    at = xp.argsort(KEY, stable=True)
+def sort_pairs(xp, KEY, V, N):
+    at = xp.argsort(KEY * 512 + xp.arange(N))  # in order of places where keys are equal
     return xp.take_along_axis(KEY, at, axis=1), xp.take_along_axis(V, at, axis=1)
 
 

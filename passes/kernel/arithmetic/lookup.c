@@ -8,9 +8,9 @@
  * k.
  *
  * Requires: at least LEAST_OPERATIONS element-wise operations between the bits, of which there are at most
- * five next to each other, or which are all that an integer can have, and a result of 32 bits; elements enough that the table, which takes a selection
- * for each entry in each thread, costs less than half of what it saves. All lanes of a warp reach operations
- * on tiles together. Keeps: everything. */
+ * five next to each other, or which are all that an integer can have, and a result of 32 bits; elements
+ * enough that the table, which takes a selection for each entry in each thread, costs less than half of what
+ * it saves. All lanes of a warp reach operations on tiles together. Keeps: everything. */
 #include "ir/scalar.h"
 #include "passes/kernel/kernel.h"
 
@@ -75,8 +75,8 @@ static Decoded *begin(const Lookup *l, const Instr *i)
     return r;
 }
 
-/* An integer that is known to have few bits, as codes that were put side by side are, begins one, too. A number
- * of a place does not, which each thread knows without a table. */
+/* An integer that is known to have few bits, as codes that were put side by side are, begins one, too. A
+ * number of a place does not, which each thread knows without a table. */
 static Decoded *begin_in_range(const Lookup *l, Value *v)
 {
     if (v->type->kind != TYPE_TILE || !dtype_is_int(v->type->dtype) || dtype_bits(v->type->dtype) > 32)
