@@ -1,6 +1,6 @@
 /* search_others.c: what to take instead of the chosen configuration where the vendor's compiler keeps much of
  * that in memory (search.h), which no estimate tells for certain. The launch's variant is compiled with these
- * in turn (runtime/launch/spilled.c), so that they are few. */
+ * in turn (runtime/launch/compile_again.c), so that they are few. */
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
