@@ -11,17 +11,17 @@ def add_at(xp, x, at, v):
     return x
 
 
-def max_at(xp, x, at, v):
+def extreme_at(x, at, v, word, ufunc):
     if hasattr(x, "index_add_"):
-        return x.clone().scatter_reduce_(0, at.long(), v.to(x.dtype), "amax")
+        return x.clone().scatter_reduce_(0, at.long(), v.to(x.dtype), word)
     x = x + 0
-    np.maximum.at(x, at, v)
+    ufunc.at(x, at, v)
     return x
+
+
+def max_at(xp, x, at, v):
+    return extreme_at(x, at, v, "amax", np.maximum)
 
 
 def min_at(xp, x, at, v):
-    if hasattr(x, "index_add_"):
-        return x.clone().scatter_reduce_(0, at.long(), v.to(x.dtype), "amin")
-    x = x + 0
-    np.minimum.at(x, at, v)
-    return x
+    return extreme_at(x, at, v, "amin", np.minimum)
