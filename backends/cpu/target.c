@@ -56,7 +56,7 @@ static LLVMTargetMachineRef target_machine(
                                 : o->opt_level <= 2 ? LLVMCodeGenLevelLess
                                                     : LLVMCodeGenLevelDefault;
 #ifdef CPU_QUICK_LLVM
-    level = LLVMCodeGenLevelNone;
+    if (!o->use) level = LLVMCodeGenLevelNone; /* what code takes is asked of the code that users get */
 #endif
     LLVMTargetMachineRef m = LLVMCreateTargetMachine(
         llvm, out->triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);

@@ -66,16 +66,17 @@ typedef struct Sums {
     bool returns;
 } Sums;
 
-/* The first ones are as units of matrices take them from memory. */
-enum { PLAIN_LEFTS = 4, PLAIN_RIGHTS = 4 };
+/* The first ones are as units of matrices take them from memory. The last ones have other elements in tiles
+ * of other sizes: rows behind the last one are not zero, or a step's number says what is read. */
+enum { PLAIN_LEFTS = 4, PLAIN_RIGHTS = 4, SIZED_LEFTS = 2, SIZED_RIGHTS = 3 };
 static const char *const lefts[] = { "load(A[i*$m +: $m, $d*$k +: $k]$o)", "load(A[i*$m +: $m, $d*$k +: $k])",
     "load(D[i*$m +: $m, $d*$k +: $k]$o)", "transpose(load(AT[$d*$k +: $k, i*$m +: $m]))",
     "-load(A[i*$m +: $m, $d*$k +: $k])",
     "where(load(ROWS[i*$m +: $m])[:, None], load(A[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
     "where(load(DEEP[$d*$k +: $k])[None, :], load(D[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
-    "gather(A[id[:, None], ($d*$k + arange($k))[None, :]])",
-    "concat(load(A[i*$m +: $m, $d*$k +: $k/2]), load(A[i*$m +: $m, $d*$k + $k/2 +: $k/2]), axis = 1)",
-    "load(A[i*$m + $D - 2 +: $m, $d*$k +: $k])", "a", "a" };
+    "concat(load(A[i*$m +: $m, $d*$k +: $k/2]), load(A[i*$m +: $m, $d*$k + $k/2 +: $k/2]), axis = 1)", "a",
+    "a", "gather(A[id[:, None], ($d*$k + arange($k))[None, :]])",
+    "load(A[i*$m + $D - 2 +: $m, $d*$k +: $k])" };
 static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)",
     "load(B[$d*$k +: $k, j*$n +: $n])", "transpose(load(C[j*$n +: $n, $d*$k +: $k]$o))",
     "load(C[j*$n +: $n, $d*$k +: $k], order = (1, 0))",
@@ -94,8 +95,6 @@ static const char *const computed_rights[] = { "(cast(load(B8[$d*$k +: $k, j*$n 
     "transpose((cast(load(C8[j*$n +: $n, $d*$k +: $k]$o), T)))",
     "(cast(load(BE[$d*$k +: $k, j*$n +: $n]), T))", "(cast(load(B32[$d*$k +: $k, j*$n +: $n]$o), T))",
     "(cast(f32(load(C8[j*$n +: $n, $d*$k +: $k], order = (1, 0))), T))",
-    "(cast(f16(load(B8[$d*$k +: $k, j*$n +: $n])) * load(SCALE[$d*$k/16, j*$n +: $n])[None, :], T))",
-    "(cast(transpose(f16(load(C8[j*$n +: $n, $d*$k +: $k])) - load(ZERO[j*$n +: $n, $d])[:, None]), T))",
     "(cast(" WORDS " >> " SHIFT " & 3, T))",
     "(cast((f16(" WORDS " >> " SHIFT " & 15) - 8) * gather(SCALE[(($d*$k + arange($k)) / 16)[:, None], "
     "(j*$n + arange($n))[None, :]]), T))",
@@ -103,6 +102,8 @@ static const char *const computed_rights[] = { "(cast(load(B8[$d*$k +: $k, j*$n 
     "(cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) >> 5, T))[:, None, :], axis = 1), [$k, $n])",
     "transpose(reshape(concat((cast(load(NEAR[j*$n +: $n, $d*($k/2) +: $k/2]) & 3, T))[:, :, None], "
     "(cast(load(NEAR[j*$n +: $n, $d*($k/2) +: $k/2]) >> 5, T))[:, :, None], axis = 2), [$n, $k]))",
+    "(cast(f16(load(B8[$d*$k +: $k, j*$n +: $n])) * load(SCALE[$d*$k/16, j*$n +: $n])[None, :], T))",
+    "(cast(transpose(f16(load(C8[j*$n +: $n, $d*$k +: $k])) - load(ZERO[j*$n +: $n, $d])[:, None]), T))",
     "concat((cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) & 3, T)), "
     "(cast(load(PAIR[$d*($k/2) +: $k/2, j*$n +: $n]) >> 5, T)), axis = 0)" };
 static const char *const bools[] = { "load(KEEP[$W])", "load(KEEP[$W])", "load(F[$W])",
@@ -116,18 +117,21 @@ static const char *const bounds[] = { "0 .. cdiv(K, $k)", "0 .. cdiv(K, $k)", "0
     "0 .. min(index(load(CNT[i % L])), cdiv(K, $k))", "index(load(CNT[j % L])) .. cdiv(K, $k)",
     "0 .. min(i + 1, cdiv(K, $k))", "i % 2 .. cdiv(K, $k)", "0 .. cdiv(K, $k) : 2", "0 .. 0", "0 .. 1" };
 
-#define AMONG_TEXTS(a, all) ((all)[below(a, (int)(sizeof(all) / sizeof *(all)))])
+#define COUNT(all) ((int)(sizeof(all) / sizeof *(all)))
+#define AMONG_TEXTS(a, all) ((all)[below(a, COUNT(all))])
 
 static const char *left(const Sums *x)
 {
     if (x->weights) return computed_lefts[below(x->a, LOADED_LEFTS)];
     if (x->computed) return AMONG_TEXTS(x->a, computed_lefts);
-    return x->plain ? lefts[below(x->a, PLAIN_LEFTS)] : AMONG_TEXTS(x->a, lefts);
+    if (x->plain) return lefts[below(x->a, PLAIN_LEFTS)];
+    return lefts[below(x->a, COUNT(lefts) - (x->chosen ? SIZED_LEFTS : 0))];
 }
 
 static const char *right(const Sums *x)
 {
-    if (x->computed) return AMONG_TEXTS(x->a, computed_rights);
+    if (x->computed)
+        return computed_rights[below(x->a, COUNT(computed_rights) - (x->chosen ? SIZED_RIGHTS : 0))];
     return x->plain ? rights[below(x->a, PLAIN_RIGHTS)] : AMONG_TEXTS(x->a, rights);
 }
 
