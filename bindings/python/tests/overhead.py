@@ -12,7 +12,7 @@ import numpy as np
 import tile
 
 SOURCE = """
-kernel one(in f32 X[N], out f32 Y[N]) grid (N) { store(Y[program_id() +: 1], load(X[program_id() +: 1])); }
+kernel one(in f32 X[N], out f32 Y[N], const int C = 1) grid (N) { store(Y[program_id() +: 1], load(X[program_id() +: 1])); }
 """
 
 
@@ -56,6 +56,7 @@ def main():
     print(f"import tile               {min(runs) * 1e3:6.1f} ms")
     print(f"k(x, out=y)               {least(lambda: k(x, out=y)):6.2f} us")
     print(f"k(x)                      {least(lambda: k(x)):6.2f} us")
+    print(f"k(x, out=y, C=1)          {least(lambda: k(x, out=y, C=1)):6.2f} us")
     print(f"ctypes by hand            {least(by_hand(k, x, y)):6.2f} us")
     if importlib.util.find_spec("torch"):
         import torch

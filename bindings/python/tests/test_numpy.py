@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -63,6 +64,28 @@ class Calls(unittest.TestCase):
                 self.check_softmax(x[3:, 1:])  # not aligned
                 self.check_softmax(np.broadcast_to(x[0], (5, 100)))
         self.assertEqual(self.softmax(np.zeros((0, 5), np.float32)).shape, (0, 5))
+
+    def test_keywords_take_the_short_way(self):
+        text = "kernel twice(in f32 X[N], out f32 Y[N], f32 a = 2.0, const int B = 64) grid (cdiv(N, B)) { " \
+            "let i = program_id(); store(Y[i*B +: B], load(X[i*B +: B]) * a); }"
+        twice = tile.loads(text)["twice"]
+        x, y = np.arange(100, dtype=np.float32), np.empty(100, np.float32)
+        calls = [
+            lambda: twice(x, B=32),
+            lambda: twice(X=x),
+            lambda: twice(x, out=y, B=16),
+            lambda: twice(B=32, X=x),
+            lambda: twice(x, a=2.0, B=32),
+            lambda: twice(x, a=np.float32(2), B=True * 8),  # a number that is no float goes the long way
+        ]
+        for call in calls:
+            np.testing.assert_array_equal(call(), 2 * x)
+        with unittest.mock.patch("tile._kernel._Call") as long_way:
+            for call in calls[:-1]:
+                np.testing.assert_array_equal(call(), 2 * x)
+            long_way.assert_not_called()
+        for args, named in (((), {"B": 32}), ((x,), {"X": x}), ((x, 1.0, x), {}), ((x,), {"b": 1})):
+            self.assertRaises(tile.ArgumentError, twice, *args, **named)
 
     def test_read_only_inputs(self):
         x = np.ones((4, 8), np.float32)

@@ -57,8 +57,7 @@ class _Family:
 
     def __init__(self, kernel: Any, call: Any):
         self.names = {
-            "M": _MISSING,
-            "D": [p.default for p in kernel._given],
+            "D": kernel._defaults,
             "P": {},
             "L": call.handle.context._lib.tile_launch,
             "N": ctypes.c_size_t(call.n),
@@ -132,7 +131,7 @@ def _arguments(kernel: Any, family: _Family) -> tuple:
     n, heads, tests, key, writes = len(kernel._launched), [], [], [], []
     for j, p in enumerate(kernel._given):
         a, slot = f"_{j}", 2 * n + 4 * at[p.name]
-        heads.append(f"{a}={f'D[{j}]' if p.optional or p.has_default else 'M'}, ")
+        heads.append(f"{a}=D[{j}], ")
         if p.kind == "scalar":
             real = kernel._floats[at[p.name]]
             whole = f"type({a}) is int and {-1 << 63} <= {a} < {1 << 63}"
@@ -200,17 +199,24 @@ def _generate(kernel: Any, family: _Family) -> str:
 
 
 def _slow(self: Any, args: tuple, more: tuple, out: Any, stream: Any, named: Mapping[str, Any]) -> Any:
-    """A default that stands in the place of an argument does not count if the argument is given by name."""
+    """Of a call with keywords: what is an argument takes its place, and the rest is bound, which gives a
+    kernel with a short way of its own. A default that stands in the place of an argument does not count if
+    the argument is given by name."""
     if more:
         return self._slow_call(args + more, out, stream, named)
-    values = dict(named)
-    for p, a in zip(self._given, args):
-        if p.name not in named:
-            if a is not _MISSING:
-                values[p.name] = a
-        elif a is not _MISSING and a is not p.default:
+    placed, bound, outs = list(args), {}, {}
+    for name, value in named.items():
+        j = self._places.get(name)
+        if j is None:
+            (outs if name in self._names else bound)[name] = value
+        elif args[j] is _MISSING or args[j] is self._given[j].default:
+            placed[j] = value
+        else:
             return self._slow_call(args, out, stream, named)  # given twice, which it says
-    return self._slow_call((), out, stream, values)
+    if not named or outs or any(a is _MISSING for a in placed):
+        values = {p.name: a for p, a in zip(self._given, placed) if a is not _MISSING}
+        return self._slow_call((), out, stream, {**values, **outs, **bound})
+    return (self.bind(**bound) if bound else self)(*placed, out=out, stream=stream)
 
 
 def _install(kernel: Any, call: Any) -> _Family:

@@ -10,7 +10,7 @@ from . import _arrays, _lib
 from ._call import _Call
 from ._context import Context, _lock, _text
 from ._errors import TYPE_CHECKING, ArgumentError, Record
-from ._fast import _make_kernel
+from ._fast import _MISSING, _make_kernel, _slow
 
 if TYPE_CHECKING:
     from typing import Any, Mapping, Sequence
@@ -102,6 +102,8 @@ class Kernel:
         self._given = [p for p in self._launched if p.kind != "out"]
         self._outs = [p for p in self._launched if p.kind == "out"]
         self._names = {p.name for p in self._launched}
+        self._places = {p.name: j for j, p in enumerate(self._given)}
+        self._defaults = tuple(p.default if p.optional or p.has_default else _MISSING for p in self._given)
         self._types = [p.name for p in parameters if p.kind == "type" and p.name not in bound]
         self._type_defaults = {p.name: p.default for p in parameters if p.kind == "type"}
         import re
@@ -163,17 +165,17 @@ class Kernel:
     def bind(self, **values: Any) -> "Kernel":
         """A kernel with these consts, types, dimensions or hints fixed. Values are numbers, bools, names of
         types such as "f16", or types of NumPy and PyTorch. Nothing is compiled."""
-        key = tuple(
-            sorted((n, type(v), v) for n, v in values.items())
-            if len(values) < 2
-            else sorted(((n, type(v), v) for n, v in values.items()), key=lambda item: item[0])
-        )
-        with _lock:
-            kernel = self._specialized.get(key)
-            if kernel is None:
-                kernel = _make_kernel(self.module, self.name, self.parameters, {**self.bound, **values})
+        key = (*values, *values.values(), *map(type, values.values()))
+        kernel = self._specialized.get(key)
+        if kernel is None:
+            ordered = tuple(sorted(((n, type(v), v) for n, v in values.items()), key=lambda item: item[0]))
+            with _lock:
+                kernel = self._specialized.get(ordered)
+                if kernel is None:
+                    kernel = _make_kernel(self.module, self.name, self.parameters, {**self.bound, **values})
+                    self._specialized[ordered] = kernel
                 self._specialized[key] = kernel
-            return kernel
+        return kernel
 
     def _handle(self, ctx: Context, types: tuple) -> "_Handle":
         types = tuple(
@@ -231,7 +233,8 @@ class Kernel:
         return call.result()
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
-        return self._slow_call(args, out, stream, named)
+        n = len(self._given)
+        return _slow(self, args[:n] + self._defaults[len(args) :], args[n:], out, stream, named)
 
     def _question(self, args: tuple, named: Mapping[str, Any], out: Any) -> "_Call":
         values, bound = self._match(args, named, out)
