@@ -359,7 +359,9 @@ static void parts(Floats *x)
         arrange_line(x->a, "}");
         x->n[ROW] = rows;
     }
-    end_rows(x, "S", pick(x, ROW));
+    char row[24]; /* far from zero, which a mean may be but for rounding */
+    snprintf(row, sizeof row, "%s + 1.0", pick(x, ROW));
+    end_rows(x, "S", row);
 }
 
 static void whole(Floats *x)
@@ -368,7 +370,9 @@ static void whole(Floats *x)
     within(x, x->budget);
     ends(x);
     if (chance(x->a, 50)) ends(x);
-    end_rows(x, "S", pick(x, ROW));
+    char row[24]; /* far from zero, which a mean may be but for rounding */
+    snprintf(row, sizeof row, "%s + 1.0", pick(x, ROW));
+    end_rows(x, "S", row);
 }
 
 /* --- the kernel --- */
