@@ -1,9 +1,9 @@
-/* random_floats.c: random kernels of functions of floats: see random_kernel.h. Unlike those of the other kinds
- * their numbers are no whole numbers: what passes may round otherwise (exp, softmax, norms, contraction) is
- * what they are made of. Rows in one piece or in parts, as a line or a block of lines: softmax of masked
- * scores (-inf, -1e9, the lowest number), norms by every formula, gates, rotations, sums that decay along a
- * row, statistics that loops gather online, and second loops that use them; NaN and infinities among the
- * inputs of a fifth.
+/* random_floats.c: random kernels of functions of floats: see random_kernel.h. Unlike those of the other
+ * kinds their numbers are no whole numbers: what passes may round otherwise (exp, softmax, norms,
+ * contraction) is what they are made of. Rows in one piece or in parts, as a line or a block of lines:
+ * softmax of masked scores (-inf, -1e9, the lowest number), norms by every formula, gates, rotations, sums
+ * that decay along a row, statistics that loops gather online, and second loops that use them; NaN and
+ * infinities among the inputs of a fifth.
  *
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
  *   F E R C   values: moderate, in [0, 1], one a row, one a column;  M: bools
@@ -52,8 +52,9 @@ static const char *const made[KINDS][34] = {
         "max($F, 0.0)", "where($M, $F, 0.0)", "where($M, $F, $F)", "4.0 * tanh($F / 4.0)", "softplus($F)",
         "log($E + 0.5)", "fma($F, 0.5, $F)", "$F - $F * $E", "sin($F)", "$F * cos($C) - $F * sin($C)",
         "sqrt(abs($F) + 0.01)", "$F / (1.0 + abs($F))", "cumsum($F, axis = $X) * $v", "-$F", "erf($F)",
-        "shift($F, $D - 2, axis = $X)", "where(random_bits(7, index(row)*999 + col) % 4 != 0, $F * 1.25, 0.0)",
-        "f32(f64($F) * 0.5)", "minnum($F, maxnum($F, -1.0))" },
+        "shift($F, $D - 2, axis = $X)",
+        "where(random_bits(7, index(row)*999 + col) % 4 != 0, $F * 1.25, 0.0)", "f32(f64($F) * 0.5)",
+        "minnum($F, maxnum($F, -1.0))" },
     { "sigmoid($F)", "exp(-abs($F))", "exp(min($F, 0.0))", "exp2(min($F, 0.0))", "$E * $E", "1.0 - $E",
         "exp(-cumsum(abs($F), axis = $X) * $v)", "where($M, $E, 0.0)", "exp($F - max($F, axis = $X))",
         "exp($F - max(max($F, axis = $X), $F))", "rsqrt(1.0 + abs($F))", "where($M, 1.0, e0)",
@@ -134,8 +135,8 @@ static bool known(Floats *x, int kind, const char *template)
 
 static void value(Floats *x)
 {
-    const int kind = ONE_OF(
-        x->a, MODERATE, MODERATE, MODERATE, MODERATE, SHARE, SHARE, ROW, ROW, COLUMN, TRUTH);
+    const int kind =
+        ONE_OF(x->a, MODERATE, MODERATE, MODERATE, MODERATE, SHARE, SHARE, ROW, ROW, COLUMN, TRUTH);
     int count = 0;
     while (count < 34 && made[kind][count]) count++;
     known(x, kind, made[kind][below(x->a, count)]);
@@ -143,8 +144,7 @@ static void value(Floats *x)
 
 /* --- idioms --- */
 
-static const char *masked_with(Arranger *a)
-{ return CHOOSE(a, "-inf", "-inf", "-1e9", "-3e38", "-10000.0"); }
+static const char *masked_with(Arranger *a) { return CHOOSE(a, "-inf", "-inf", "-1e9", "-3e38", "-10000.0"); }
 
 /* The scores s%d: masked, or loaded with -inf among them. */
 static int scores(Floats *x)
@@ -167,8 +167,8 @@ static void result(Floats *x, int kind, const char *format, int n)
     char text[300];
     const bool tame = kind != SHARE;
     snprintf(text, sizeof text, format, n, n, n, n);
-    arrange_line(x->a, "let %c%d = %s%s%s;", letters[kind], x->n[kind]++, tame ? "tame(" : "", text,
-        tame ? ")" : "");
+    arrange_line(
+        x->a, "let %c%d = %s%s%s;", letters[kind], x->n[kind]++, tame ? "tame(" : "", text, tame ? ")" : "");
 }
 
 static void line_of(Floats *x, const char *format, int n)
@@ -202,8 +202,7 @@ static void softmax(Floats *x)
 
 static void norm(Floats *x)
 {
-    static const char *const spreads[] = {
-        "let q%d = sum((x%d - u%d) * (x%d - u%d), axis = $X) * $v;",
+    static const char *const spreads[] = { "let q%d = sum((x%d - u%d) * (x%d - u%d), axis = $X) * $v;",
         "let q%d = max(sum(x%d * x%d, axis = $X) * $v - u%d * u%d, 0.0);",
         "let q%d = sum(x%d * x%d, axis = $X) * $v;", "let q%d = max(abs(x%d), axis = $X);" };
     Arranger *a = x->a;
@@ -246,8 +245,8 @@ static void within(Floats *x, int count)
 
 static void ends(Floats *x)
 {
-    static const char *const all[] = { "store(O[$W], $F);", "store(O[$W], $F);", "store(Y[$W], (cast($F, T)));",
-        "store(Y[$W], (cast($F * $E, T)));", "store(P[$W], (cast($E, T)));",
+    static const char *const all[] = { "store(O[$W], $F);", "store(O[$W], $F);",
+        "store(Y[$W], (cast($F, T)));", "store(Y[$W], (cast($F * $E, T)));", "store(P[$W], (cast($E, T)));",
         "store(O[$W], where($M, $F, load(O[$W])));" };
     statement(x, all[below(x->a, sizeof all / sizeof *all)]);
 }
@@ -255,8 +254,7 @@ static void ends(Floats *x)
 static void end_rows(const Floats *x, const char *name, const char *what)
 {
     if (x->line) arrange_line(x->a, "store(%s[i +: 1], %s);", name, what);
-    else
-        arrange_line(x->a, "store(%s[i*%d +: %d], reshape(%s, [%d]));", name, x->tm, x->tm, what, x->tm);
+    else arrange_line(x->a, "store(%s[i*%d +: %d], reshape(%s, [%d]));", name, x->tm, x->tm, what, x->tm);
 }
 
 static const char *rows_of(const Floats *x, const char *value)
@@ -326,8 +324,8 @@ static void gathered(Floats *x)
         arrange_line(a, "let u = sum(g, axis = %d) / count;", axis);
         arrange_line(a, "let d = where(col < N, g - u, 0.0);");
         arrange_line(a, "let before = f32(j*%d);", x->tn);
-        arrange_line(a, "l = l + sum(d * d, axis = %d) + (u - m) * (u - m) * before * count / (before + count);",
-            axis);
+        arrange_line(a,
+            "l = l + sum(d * d, axis = %d) + (u - m) * (u - m) * before * count / (before + count);", axis);
         arrange_line(a, "m = m + (u - m) * (count / (before + count));");
     }
     if (form == 2) arrange_line(a, "m = max(m, max(f%d, axis = %d));", f, axis);
@@ -402,7 +400,9 @@ void random_floats(uint64_t seed, RandomKernel *out)
     x->budget = 3 + below(a, 10);
     snprintf(clauses, sizeof clauses, x->line ? "    grid (M)%s\n{\n" : "    grid (cdiv(M, %2$d))%1$s\n{\n",
         CHOOSE(a, "", "", "", "", " hint (warps = 1)", " hint (warps = 8)", " hint (pack = 2)",
-            " hint (persistent = 1)", " hint (cluster = 2)", " hint (split_k = 2)", " hint (occupancy = 2)"),
+            " hint (persistent = 1)", " hint (cluster = 2)", " hint (split_k = 2)", " hint (occupancy = 2)",
+            " hint (cluster = 4)", " hint (cluster = 2, warps = 1)", " hint (split_k = 4)",
+            " hint (warps = 2)"),
         x->tm);
     a->indent = 1;
     arrange_line(a, "let i = program_id();");
@@ -417,11 +417,8 @@ void random_floats(uint64_t seed, RandomKernel *out)
     for (int t = 0; t < TENSORS && x->extremes; t++)
         if (strchr("XZV", *all[t].name)) all[t].fill = "extremes:2";
     random_head(a,
-        &(RandomHead){ .tensors = all,
-            .count = TENSORS,
-            .functions = functions,
-            .always = " X B G ",
-            .views = 20 },
+        &(RandomHead){
+            .tensors = all, .count = TENSORS, .functions = functions, .always = " X B G ", .views = 20 },
         clauses);
     /* Not equal elements, whose spread would be rounding errors and nothing else. */
     for (char *v = out->views; (v = strchr(v, ':')); v++)

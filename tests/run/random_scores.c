@@ -1,8 +1,8 @@
 /* random_scores.c: random kernels of attention in the forms that engines have: see random_kernel.h. Scores of
  * queries and keys that are scaled, capped, biased, masked (-inf, -1e9, the lowest number) by places, loaded
- * bools, segments, lengths and windows; keys in a row, in pages, in lists of blocks, shared by groups of heads;
- * weights by an online softmax, with a sink or a first guess, by two passes, by a sigmoid, a square, a decay;
- * dropped by random bits; the gradients of queries and of keys.
+ * bools, segments, lengths and windows; keys in a row, in pages, in lists of blocks, shared by groups of
+ * heads; weights by an online softmax, with a sink or a first guess, by two passes, by a sigmoid, a square, a
+ * decay; dropped by random bits; the gradients of queries and of keys.
  *
  * As in random_floats.c numbers are rounded, and no float decides a bool or an integer. */
 #include "random_head.h"
@@ -75,8 +75,8 @@ static const char *mask(const Scores *x, char *out, size_t size)
     case 3: arrange_append(out, size, " && load(KEEP[i*%d +: %d, j*%d +: %d])", m, m, n, n); break;
     case 4: arrange_append(out, size, " && load(COLS[j*%d +: %d])[None, :]", n, n); break;
     case 5:
-        arrange_append(out, size, " && load(OWN[i*%d +: %d])[:, None] == load(SEG[j*%d +: %d])[None, :]", m, m,
-            n, n);
+        arrange_append(
+            out, size, " && load(OWN[i*%d +: %d])[:, None] == load(SEG[j*%d +: %d])[None, :]", m, m, n, n);
         break;
     case 6: arrange_append(out, size, " && i32(col) <= load(LEN[h])"); break;
     case 7: arrange_append(out, size, " && i32(col) <= load(SEEN[i*%d +: %d])[:, None]", m, m); break;
@@ -93,10 +93,10 @@ static void scores(const Scores *x)
     char seen[200];
     arrange_line(a, "let row = i*%d + arange(%d)[:, None];", m, m);
     arrange_line(a, "let col = j*%d + arange(%d)[None, :];", n, n);
-    arrange_line(a, "var s = mma(q, %s) * %s;", CHOOSE(a, "transpose(k)", "transpose(k)", "permute(k, (1, 0))"),
-        x->d == 16 ? "0.25" : "0.125");
+    arrange_line(a, "var s = mma(q, %s) * %s;",
+        CHOOSE(a, "transpose(k)", "transpose(k)", "permute(k, (1, 0))"), x->d == 16 ? "0.25" : "0.125");
     if (chance(a, 20)) arrange_line(a, "s = 8.0 * tanh(s / 8.0);");
-    if (chance(a, 15)) arrange_line(a, "s = s - abs(f32(row - col)) * exp2(-f32(h + 1));");
+    if (chance(a, 15)) arrange_line(a, "s = s - abs(f32(row - col)) * exp2(-f32(h + 3));");
     if (chance(a, 10)) arrange_line(a, "s = s + load(BIAS[i*%d +: %d, j*%d +: %d]);", m, m, n, n);
     if (chance(a, 10)) arrange_line(a, "s = s + f32(load(NEAR[h, i*%d +: %d, j*%d +: %d]));", m, m, n, n);
     if (chance(a, 10)) arrange_line(a, "s = s + gather(REL[clamp(row - col + SPAN / 2, 0, SPAN - 1)]);");
@@ -108,8 +108,8 @@ static void scores(const Scores *x)
 static void dropped(const Scores *x)
 {
     if (chance(x->a, 12))
-        arrange_line(x->a,
-            "p = where(random_bits(11, (index(h)*M + row)*N + col) %% 8 != 0, p * 1.142857, 0.0);");
+        arrange_line(
+            x->a, "p = where(random_bits(11, (index(h)*M + row)*N + col) %% 8 != 0, p * 1.142857, 0.0);");
 }
 
 /* The steps of a program of queries. */
@@ -124,7 +124,8 @@ static bool steps(const Scores *x)
     }
     if (how == 0) arrange_line(a, "for j in 0 .. min(cdiv(N, %d), cdiv((i + 1)*%d, %d)) {", n, m, n);
     else if (how == 1)
-        arrange_line(a, "for j in max(i*%d - 37, 0) / %d .. min(cdiv(N, %d), cdiv((i + 1)*%d, %d)) {", m, n, n, m, n);
+        arrange_line(
+            a, "for j in max(i*%d - 37, 0) / %d .. min(cdiv(N, %d), cdiv((i + 1)*%d, %d)) {", m, n, n, m, n);
     else if (how == 2) arrange_line(a, "for j in 0 .. cdiv(index(load(LEN[h])) + 1, %d) {", n);
     else if (how == 3) arrange_line(a, "for j in i %% 2 .. cdiv(N, %d) : 2 {", n);
     else arrange_line(a, "for j in 0 .. cdiv(N, %d) {", n);
@@ -138,7 +139,9 @@ static void online(const Scores *x)
     const bool paged = chance(a, 15), sink = chance(a, 15), powers = chance(a, 25);
     const char *e = powers ? "exp2" : "exp";
     if (sink) arrange_line(a, "var m = full([%d, 1], load(SINK[h]), f32);", m);
-    else arrange_line(a, "var m = full([%d, 1], %s, f32);", m, CHOOSE(a, "-inf", "-inf", "-inf", "-1e30", "0.0"));
+    else
+        arrange_line(
+            a, "var m = full([%d, 1], %s, f32);", m, CHOOSE(a, "-inf", "-inf", "-inf", "-1e30", "0.0"));
     arrange_line(a, "var l = full([%d, 1], %s, f32);", m, sink ? "1.0" : "0.0");
     arrange_line(a, "var acc = zeros([%d, D], f32);", m);
     steps(x);
@@ -148,7 +151,8 @@ static void online(const Scores *x)
     if (powers) arrange_line(a, "s = s * 1.4426950408889634;");
     arrange_line(a, "let n = max(m, max(s, axis = 1));");
     arrange_line(a, "let t = %s;",
-        CHOOSE(a, "where(n == -inf, 0.0, n)", "where(n == -inf, 0.0, n)", "max(n, -1e30)", "where(n > -1e30, n, 0.0)"));
+        CHOOSE(a, "where(n == -inf, 0.0, n)", "where(n == -inf, 0.0, n)", "max(n, -1e30)",
+            "where(n > -1e30, n, 0.0)"));
     arrange_line(a, "var p = %s(s - t);", e);
     arrange_line(a, "let c = %s(m - t);", e);
     if (chance(a, 50)) arrange_line(a, "l = l * c + sum(p, axis = 1);");
@@ -190,7 +194,8 @@ static void plain(const Scores *x)
     keys(x, "k", "K", false);
     scores(x);
     static const char *const weights[] = { "exp(s - max(top, s))", "sigmoid(s)", "max(s, 0.0) * max(s, 0.0)",
-        "exp(s - load(LSE[h, i*%d +: %d])[:, None] - 2.0)", "where(col <= row, s * exp2(f32(col - row) * 0.0625), 0.0)" };
+        "exp(s - load(LSE[h, i*%d +: %d])[:, None] - 2.0)",
+        "where(col <= row, s * exp2(f32(col - row) * 0.0625), 0.0)" };
     char weight[100];
     snprintf(weight, sizeof weight, weights[how], m, m);
     arrange_line(a, "var p = %s;", weight);
@@ -271,8 +276,9 @@ void random_scores(uint64_t seed, RandomKernel *out)
         x->keys ? x->tn : x->tm,
         CHOOSE(a, "", "", "", "", " hint (split_k = 2)", " hint (warps = 8)", " hint (warps = 4)",
             " hint (persistent = 1)", " hint (persistent = 0)", " hint (cluster = 2)",
-            " hint (warp_specialize = 0)", " hint (stages = 2)", " hint (pingpong = 1)", " hint (pingpong = 0)",
-            " hint (warps = 12)", " hint (split_k = 4)", " hint (cp_async_producer = 1)", " hint (occupancy = 2)"));
+            " hint (warp_specialize = 0)", " hint (stages = 2)", " hint (pingpong = 1)",
+            " hint (pingpong = 0)", " hint (warps = 12)", " hint (split_k = 4)",
+            " hint (cp_async_producer = 1)", " hint (occupancy = 2)"));
     a->indent = 1;
     arrange_line(a, "let (%s, h) = program_id();", x->keys ? "j" : "i");
     arrange_line(a, "let g = h / %d;", x->group);
@@ -282,8 +288,8 @@ void random_scores(uint64_t seed, RandomKernel *out)
     else gradients(x);
     a->indent = 0;
     arrange_line(a, "}");
-    random_head(a,
-        &(RandomHead){ .tensors = tensors, .count = TENSORS, .always = " Q K ", .views = 8 }, clauses);
+    random_head(
+        a, &(RandomHead){ .tensors = tensors, .count = TENSORS, .always = " Q K ", .views = 8 }, clauses);
     for (char *v = out->views; (v = strchr(v, ':')); v++) /* equal keys give sums that are rounding errors */
         if (v[1] == 'o' || v[1] == 'z') v[1] = 's';
     snprintf(out->bounds, sizeof out->bounds, "%d 16384 0", 6);
