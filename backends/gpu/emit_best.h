@@ -14,7 +14,7 @@ typedef struct Best {
 void best_of(Emit *, const Instr *, int axis, const char *order, Best *);
 /* last: the pair after which the best one is searched, or NULL. */
 void best_in_thread(Emit *, const Best *, const Value *x, const char *last_value, const char *last_at);
-void best_across(Emit *, const Best *, int64_t scratch_from);
+bool best_across(Emit *, const Best *, int64_t scratch_from);
 /* A pair of each warp and row in shared memory, where a row has several warps. */
 typedef struct WarpPairs {
     int parts; /* warps of a row; 1: nothing is there */

@@ -14,12 +14,12 @@ void emit_cluster_leave(Emit *);                     /* no CTA ends before the o
 /* Where the CTAs of a cluster meet to exchange parts of a row: the address of the parts, their mbarrier, the
  * pointer to them, and in a loop the number of the round. blocks_meet opens it for `bytes` of each of n CTAs,
  * blocks_send sends one word of each to all, `at` bytes behind the first, blocks_wait waits for all of them.
- */
+ * met: this CTA's warps met behind the reads of the round before. */
 typedef struct BlocksMeet {
     const char *place, *mbar, *parts, *round;
     bool fenced; /* what was read before is ordered before what others write behind */
 } BlocksMeet;
-void blocks_meet(Emit *, const Instr *, int n, int bytes, BlocksMeet *);
+void blocks_meet(Emit *, const Instr *, int n, int bytes, bool met, BlocksMeet *);
 void blocks_send(Emit *, const BlocksMeet *, int n, DType, int64_t at, const char *x);
 void blocks_wait(Emit *, const BlocksMeet *);
 

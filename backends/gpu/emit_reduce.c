@@ -94,7 +94,7 @@ static bool reads_since(Emit *e, const Instr *i)
  * place and mbarrier, two in turn inside a loop: what is sent for the round after next is sent by CTAs that
  * have the parts of the next from all, hence after all have read this one's. None leaves before all have sent
  * to it. */
-void blocks_meet(Emit *e, const Instr *i, int n, int bytes, BlocksMeet *m)
+void blocks_meet(Emit *e, const Instr *i, int n, int bytes, bool met, BlocksMeet *m)
 {
     int slot = (n * bytes + 15) / 16 * 16;
     bool again = i->block != e->f->body;
@@ -104,6 +104,10 @@ void blocks_meet(Emit *e, const Instr *i, int n, int bytes, BlocksMeet *m)
         .place = str(e, "shared_base + %lld", (long long)at),
         .mbar = str(e, "shared_base + %lld", (long long)bar),
         .parts = str(e, "shared + %lld", (long long)at) };
+    if (again && !met) { /* all have read the parts of the round before */
+        if (e->threads == e->target->wave) line(e, "%s();", use(e, "warp_sync"));
+        else barrier(e);
+    }
     line(e, "/* every CTA sends its part to all of the cluster */");
     if (!e->cluster_met && again)
         line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
@@ -135,14 +139,14 @@ void blocks_wait(Emit *e, const BlocksMeet *m)
     line(e, "%s(%s, %s);", wait, m->mbar, m->round ? str(e, "%s >> 1 & 1", m->round) : "0");
 }
 
-static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
+static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a, bool met)
 {
     int n = (int)layout_blocks(l);
     uint32_t mask = block_bits_along(l, axis);
     BlocksMeet m;
     if (!mask) return;
     const char *parts = tmp(e, "parts");
-    blocks_meet(e, i, n, ctype_bytes(acc), &m);
+    blocks_meet(e, i, n, ctype_bytes(acc), met, &m);
     blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", a));
     blocks_wait(e, &m);
     line(e, "%s *const %s = (%s *)(%s);", ctype(acc), parts, ctype(acc), m.parts);
@@ -282,13 +286,14 @@ static bool lanes_join_parts(Emit *e, const Reduction *q, int parts)
 }
 
 /* Writes the part of each warp to shared memory, and combines all parts in the order of their positions. */
-static void join_warps(Emit *e, const Reduction *q)
+/* Whether the warps have met, because they hold parts of rows. */
+static bool join_warps(Emit *e, const Reduction *q)
 {
     int32_t *rank = arena_array(&e->s->arena, int32_t, layout_warps(q->l));
     int parts = parts_of_warps(e, q, rank);
     const Layout *keep = q->keep;
     int64_t rows = 1, pitch = 1;
-    if (parts == 1) return;
+    if (parts == 1) return false;
     const char *part = entry_text(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
     for (int k = 0; k < keep->rank; k++)
         if (k != q->axis) rows *= keep->cover[k];
@@ -311,7 +316,7 @@ static void join_warps(Emit *e, const Reduction *q)
         line(e, "%s[i] = %s[(lane & %d) * %lld + %s];", q->array, sh, parts - 1, (long long)rows, row);
         end_block(e);
         for (int b = 1; b < parts; b *= 2) join_lane(e, q, str(e, "%d", b));
-        return;
+        return true;
     }
     begin_unrolled(e, "i", q->m);
     line(e, "%s[i] = %s[%s];", q->array, sh, row);
@@ -322,6 +327,7 @@ static void join_warps(Emit *e, const Reduction *q)
     line(e, "%s[i] = %s;", q->array, joined(e, q, str(e, "%s[i]", q->array), y));
     end_block(e);
     end_block(e);
+    return true;
 }
 
 /* Converts from the accumulator's type to the result's. */
@@ -381,8 +387,8 @@ void emit_reduce(Emit *e, Instr *i)
     }
     if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) {
         join_lanes(e, &q);
-        join_warps(e, &q);
-        join_blocks(e, i, l, axis, q.acc, q.array);
+        const bool met = join_warps(e, &q);
+        join_blocks(e, i, l, axis, q.acc, q.array, met);
     }
     store_result(e, &q);
 }

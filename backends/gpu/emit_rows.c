@@ -225,7 +225,7 @@ void pairs_of_warps(Emit *e, const Best *b, const char *value, DType type, int64
 const char *pair_of_warp(Emit *e, const WarpPairs *w, const char *of)
 { return str(e, "%s[w * %lld + %s]", of, (long long)w->rows, w->row); }
 
-void best_across(Emit *e, const Best *b, int64_t scratch_from)
+bool best_across(Emit *e, const Best *b, int64_t scratch_from)
 {
     DType acc = combined_wide(b->d), cell = acc == DT_BOOL ? DT_U8 : acc;
     for (int s = 0; s < b->plan.nlane; s++) {
@@ -239,25 +239,26 @@ void best_across(Emit *e, const Best *b, int64_t scratch_from)
     }
     WarpPairs w;
     pairs_of_warps(e, b, b->value, cell, scratch_from, &w);
-    if (w.parts == 1) return;
+    if (w.parts == 1) return false;
     begin_unrolled(e, "i", b->m);
     line(e, "for (int w = 0; w < %d; w++) {", w.parts);
     e->indent++;
     keep_better(e, b, "i", pair_of_warp(e, &w, w.values), pair_of_warp(e, &w, w.places));
     end_block(e);
     end_block(e);
+    return true;
 }
 
 /* The best pair of all CTAs that hold the row. Which comes first is no matter: of equal values the lower
  * position is the better one. */
-static void best_of_blocks(Emit *e, const Instr *i, const Best *b)
+static void best_of_blocks(Emit *e, const Instr *i, const Best *b, bool met)
 {
     int n = (int)layout_blocks(b->l);
     DType acc = combined_wide(b->d);
     int64_t positions = (int64_t)n * ctype_bytes(acc);
     BlocksMeet m;
     if (n < 2) return;
-    blocks_meet(e, i, n, ctype_bytes(acc) + 4, &m);
+    blocks_meet(e, i, n, ctype_bytes(acc) + 4, met, &m);
     blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", b->value));
     blocks_send(e, &m, n, DT_I32, positions, str(e, "%s[0]", b->at));
     blocks_wait(e, &m);
@@ -278,8 +279,8 @@ static void emit_arg(Emit *e, Instr *i)
     best_of(e, i, (int)ir_attr_int(i, ATTR_AXIS, 0), i->op == OP_ARGMAX ? "above" : "below", &b);
     if (b.d != DT_BOOL && positions_rise(&b)) best_by_value(e, &b, ir_operand(i, 0), i->op == OP_ARGMAX);
     else best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
-    best_across(e, &b, 0);
-    best_of_blocks(e, i, &b);
+    const bool met = best_across(e, &b, 0);
+    best_of_blocks(e, i, &b, met);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);
         line(e, "const %s %s = %s;", ctype(r->type->dtype), n,

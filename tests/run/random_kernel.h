@@ -39,6 +39,12 @@ void random_rows(uint64_t seed, RandomKernel *out);
 /* Another kind, around sums of whole tiles (random_sums.c): exact. */
 void random_sums(uint64_t seed, RandomKernel *out);
 
+/* Another kind, of attention in many forms (random_scores.c). */
+void random_scores(uint64_t seed, RandomKernel *out);
+
+/* Another kind, of functions of floats: softmax, norms, statistics of rows (random_floats.c). */
+void random_floats(uint64_t seed, RandomKernel *out);
+
 /* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
 void random_program(uint64_t seed, RandomKernel *out);
 

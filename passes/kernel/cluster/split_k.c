@@ -349,8 +349,9 @@ static void change(Division *c, int axis)
     for (Instr *i = f->body->first, *next; i && axis != WHOLE && !(op_info[i->op].flags & OPF_TERM);
         i = next) {
         next = i->next;
-        if (!split_is_cut(c, i) && op_family(i->op) != OPS_COLLECTIVE && op_family(i->op) != OPS_PLACE)
-            split_follow(c, i);
+        if (!split_is_cut(c, i) && op_family(i->op) != OPS_COLLECTIVE && op_family(i->op) != OPS_PLACE &&
+            !split_follow(c, i))
+            ir_fail(c->s, i->loc, "split-k cannot cut what it found to follow the sums");
     }
     for (size_t k = c->sliced.len; k-- > 0;) /* users are behind what they use */
         if (c->sliced.data[k].made) split_leave_unread(c->sliced.data[k].v->def);

@@ -150,8 +150,9 @@ static Value *slice_anew(Division *c, Value *v, int axis, int depth)
 
 static Value *slice(Division *c, Value *v, int axis, int depth)
 {
-    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return slice_of(c, v) < 0 ? v : NULL;
+    /* First, as a slice may have one element along the axis. */
     if (slice_of(c, v) >= 0) return slice_of(c, v) == axis ? v : NULL;
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return v;
     for (size_t k = 0; k < c->sliced.len; k++)
         if (c->sliced.data[k].v == v && c->sliced.data[k].made && c->sliced.data[k].axis == axis)
             return c->sliced.data[k].made;
