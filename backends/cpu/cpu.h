@@ -20,6 +20,7 @@
  *   transpose.c   tiles that are transposed on their way to a buffer
  *   scan.c     scans
  *   sort.c     sort, topk
+ *   identity.c what code depends on besides the module, for the disk cache
  *   processor.c   what the processor has (processors.def)
  *   llvm.c     LLVM's library, which is opened when it is first needed
  *   target.c   optimisation, object code; load.c links it into the process */

@@ -22,6 +22,14 @@ _Static_assert(sizeof(LlvmFunctions) == N_NAMES * sizeof(void *), "a function ha
 
 static char reason[600];
 
+static const char *named_file(void)
+{
+    const char *name = getenv("TILE_LLVM");
+    return name && *name ? name : NULL;
+}
+
+const char *llvm_file(void) { return named_file() ? named_file() : TILE_LLVM_FILE; }
+
 /* Symbols are bound when they are first called: most of LLVM's are not. The library stays, since its threads'
  * own data and what it leaves to the process's end cannot be taken back. */
 static void *open_file(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE); }
@@ -29,15 +37,14 @@ static void *open_file(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_
 /* By its name where the system's loader finds it, else where it was when this was built. */
 static void *open_library(void)
 {
-    const char *named = getenv("TILE_LLVM");
-    bool own = named && *named;
-    void *library = open_file(own ? named : TILE_LLVM_NAME);
+    const char *named = named_file();
+    void *library = open_file(named ? named : TILE_LLVM_NAME);
     if (library) return library;
     format_text(reason, sizeof reason,
         "code for a CPU needs LLVM's library, which does not open: %s; install it (Debian: libllvm22), or "
         "name the file of libLLVM 22 by TILE_LLVM",
         dlerror());
-    if (!own && (library = open_file(TILE_LLVM_FILE))) *reason = 0;
+    if (!named && (library = open_file(TILE_LLVM_FILE))) *reason = 0;
     return library;
 }
 

@@ -25,6 +25,9 @@ extern LlvmFunctions llvm_functions;
  * the library that the build found. NULL, or why there is none; then each call says the same. */
 const char *llvm_open(void);
 
+/* The file that TILE_LLVM names, else the one that was there when this was built. */
+const char *llvm_file(void);
+
 /* A program that is linked with LLVM itself has this one (llvm_linked.c), and opens no library. */
 extern const LlvmFunctions llvm_linked __attribute__((weak));
 

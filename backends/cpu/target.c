@@ -159,11 +159,13 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
 {
     unsigned major, minor, patch;
     CpuTarget t;
+    const char *identity = cpu_identity(s, o, target);
+    if (identity) return arena_printf(&s->arena, "cpu backend 4, %s", identity);
     if (llvm_open()) return NULL;
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
     /* t.has, because the system may refuse AMX now, and may have allowed it when a kernel was kept. */
-    return arena_printf(&s->arena, "cpu backend 3, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld, %lld%s", major,
+    return arena_printf(&s->arena, "cpu backend 4, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld, %lld%s", major,
         minor, patch, t.triple, t.cpu, t.features, t.has, (long long)t.first_cache, (long long)t.second_cache,
         (long long)t.third_cache, t.level_error ? ", no level" : "");
 }
