@@ -37,6 +37,17 @@ set(CPACK_DEBIAN_LIBTILE-DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBTILE-DEV_PACKAGE_DEPENDS "libtile0 (= ${PROJECT_VERSION}), tilec (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_LIBTILE-DEV_DESCRIPTION "Headers, static library, CMake package and pkg-config file of libtile.")
 
+# LLVM's library is opened at run time, so that dpkg-shlibdeps does not find it among what the files need.
+get_property(llvm GLOBAL PROPERTY TILE_LLVM_LIBRARY)
+find_program(DPKG dpkg)
+if(llvm AND DPKG)
+  execute_process(COMMAND ${DPKG} -S ${llvm} OUTPUT_VARIABLE owner ERROR_QUIET)
+  if(owner MATCHES "^([^:, ]+)[:,]")
+    set(CPACK_DEBIAN_TILEC_PACKAGE_DEPENDS ${CMAKE_MATCH_1})
+    set(CPACK_DEBIAN_LIBTILE0_PACKAGE_DEPENDS ${CMAKE_MATCH_1})
+  endif()
+endif()
+
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME tilec-${PROJECT_VERSION})
 set(CPACK_VERBATIM_VARIABLES ON)

@@ -20,14 +20,14 @@
  *   transpose.c   tiles that are transposed on their way to a buffer
  *   scan.c     scans
  *   sort.c     sort, topk
+ *   identity.c what code depends on besides the module, for the disk cache
  *   processor.c   what the processor has (processors.def)
+ *   llvm.c     LLVM's library, which is opened when it is first needed
  *   target.c   optimisation, object code; load.c links it into the process */
 #pragma once
+#include "backends/cpu/llvm.h"
 #include "backends/cpu/processor.h"
 #include "ir/scalar.h"
-#include <llvm-c/Core.h>
-#include <llvm-c/DebugInfo.h>
-#include <llvm-c/TargetMachine.h>
 
 /* --- plan -------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* load.c: links an object of this backend into the process. The objects are simple (ELF, a handful of
  * sections and relocation kinds; relocate.c), so this takes some 50 us where a general JIT linker takes
- * milliseconds, and a cached kernel needs no LLVM at all. With debug information the object is shown to gdb
- * through its JIT interface. */
+ * milliseconds. With debug information the object is shown to gdb through its JIT interface. */
 #include "backends/cpu/load.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -120,6 +119,14 @@ typedef struct Symbols {
 static const char *symbol_name(const Symbols *s, const Elf64_Sym *y)
 { return y->st_name < s->names_size ? s->names + y->st_name : ""; }
 
+/* Code for an x86-64 without F16C calls libgcc's conversions of f16, which a process in C need not have. */
+static void *find_function(const char *name)
+{
+    void *p = dlsym(RTLD_DEFAULT, name), *libgcc;
+    if (p || !(libgcc = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL))) return p;
+    return dlsym(libgcc, name);
+}
+
 static bool symbol_address(Loader *l, const Symbols *s, size_t index, uint64_t *out)
 {
     if (index >= s->n) return fail(l, "damaged object", NULL);
@@ -129,7 +136,7 @@ static bool symbol_address(Loader *l, const Symbols *s, size_t index, uint64_t *
         return true;
     }
     if (y->st_shndx == SHN_UNDEF) {
-        void *p = dlsym(RTLD_DEFAULT, symbol_name(s, y));
+        void *p = find_function(symbol_name(s, y));
         if (!p) return fail(l, "undefined symbol", symbol_name(s, y));
         *out = (uint64_t)(uintptr_t)p;
         return true;

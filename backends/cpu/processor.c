@@ -146,6 +146,12 @@ static int64_t third_cache(bool host)
     return bytes > 0 ? bytes : 0;
 }
 
+void cpu_caches(Text *t)
+{
+    text_printf(t, "; %lld, %lld, %lld", (long long)first_cache(true), (long long)second_cache(true, 0),
+        (long long)third_cache(true));
+}
+
 /* The level that TILE_CPU_LEVEL asks for; NULL: none. `cpuid` is slow in a virtual machine, so the processor
  * is asked only where the variable is set. */
 static const CpuLevel *asked_level(Session *s, CpuTarget *t)

@@ -3,26 +3,7 @@
 #include "backends/cpu/use.h"
 #include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-#include <pthread.h>
 #include <stdlib.h>
-
-static pthread_once_t llvm_once = PTHREAD_ONCE_INIT;
-
-static void llvm_init(void)
-{
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeAArch64TargetInfo();
-    LLVMInitializeAArch64Target();
-    LLVMInitializeAArch64TargetMC();
-    LLVMInitializeAArch64AsmPrinter();
-}
 
 static void dispose_message(void *p) { LLVMDisposeMessage(p); }
 
@@ -42,7 +23,11 @@ static LLVMTargetMachineRef target_machine(
 {
     char *err = NULL;
     LLVMTargetRef llvm;
-    pthread_once(&llvm_once, llvm_init);
+    const char *missing = llvm_open();
+    if (missing) {
+        diag_error(s, (Loc){ 0 }, "%s", missing);
+        return NULL;
+    }
     cpu_resolve(s, o, target, triple_of(s, target), out);
     if ((out->level_error || !cpu_is_host(o, target)) && !cpu_check_name(s, out)) return NULL;
     if (LLVMGetTargetFromTriple(out->triple, &llvm, &err)) {
@@ -174,22 +159,25 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
 {
     unsigned major, minor, patch;
     CpuTarget t;
-    pthread_once(&llvm_once, llvm_init);
+    const char *identity = cpu_identity(s, o, target);
+    if (identity) return arena_printf(&s->arena, "cpu backend 4, %s", identity);
+    if (llvm_open()) return NULL;
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
     /* t.has, because the system may refuse AMX now, and may have allowed it when a kernel was kept. */
-    return arena_printf(&s->arena, "cpu backend 3, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld, %lld%s", major,
+    return arena_printf(&s->arena, "cpu backend 4, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld, %lld%s", major,
         minor, patch, t.triple, t.cpu, t.features, t.has, (long long)t.first_cache, (long long)t.second_cache,
         (long long)t.third_cache, t.level_error ? ", no level" : "");
 }
 
-/* This machine. */
+/* This machine; without LLVM, which compiling will miss, any. */
 static CpuTarget host_of(Session *s, const Target *target)
 {
     CpuTarget t;
     BackendOptions host = { 0 };
-    pthread_once(&llvm_once, llvm_init);
-    cpu_resolve(s, &host, target, triple_of(s, target), &t);
+    bool known = !llvm_open();
+    if (!known) host.cpu = "generic";
+    cpu_resolve(s, &host, target, known ? triple_of(s, target) : "x86_64", &t);
     return t;
 }
 

@@ -2,7 +2,6 @@
  * remark of its register allocator, and the vector registers that the assembly names. At -O0 another
  * allocator is at work, which makes no remarks. */
 #include "backends/cpu/use.h"
-#include <llvm-c/Support.h>
 #include <pthread.h>
 #include <stdlib.h>
 

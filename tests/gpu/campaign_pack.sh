@@ -3,7 +3,7 @@
 # without a GPU: the programs of campaigns with random kernels, and the scripts that run them: go.sh
 # (campaign.sh) for kernels of products in every arrangement, programs.sh (campaign_ir.sh) for programs of
 # the tile IR. BUILD: a build folder of a machine with TinyCC. With `programs` only the latter. Where it has
-# the CPU backend, the programs are linked again with the archives of LLVM for x86, so that nothing of LLVM
+# the CPU backend, the programs are linked again with the archives of LLVM, so that nothing of LLVM
 # has to be there.
 set -eu
 build=$(cd "$1" && pwd) source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,17 +12,20 @@ out=$(cd "$2" && pwd)
 machines="sm_80 sm_90a sm_100a sm_120 gfx942 gfx950 gfx1100 gfx90a"
 config=$(command -v llvm-config-22 || echo /usr/lib/llvm-22/bin/llvm-config)
 
+linked=$(ninja -C "$build" -t targets all | sed -n 's/^\([^ ]*llvm_linked\.c\.o\):.*/\1/p')
+[ -z "$linked" ] || ninja -C "$build" "$linked"
+
 # Kernels call libgcc_s.
-link() { # PROGRAM: its link command, with other libraries
+link() { # PROGRAM: its link command, with LLVM
     local command archives to=$out/$(basename "$1")
     command=$(ninja -C "$build" -t commands "$1" | tail -1 | sed "s# -o $1 # -o $to #")
-    if grep -q "libLLVM[^ ]*\.so" <<<"$command"; then
-        archives=x86codegen\ x86desc\ x86info\ passes\ target\ core\ analysis\ support
+    if [ -n "$linked" ]; then
+        archives=x86codegen\ x86desc\ x86info\ aarch64codegen\ aarch64desc\ aarch64info\ passes\ target\ core\ analysis\ support
         archives=$("$config" --link-static --libs $archives)
         archives="-L$("$config" --libdir) $(tr '\n' ' ' <<<"$archives")"
         archives="$archives -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic"
         archives="$archives -l:libzstd.so.1 -Wl,--no-as-needed -lgcc_s -Wl,--as-needed -Wl,--gc-sections"
-        command=$(sed "s# [^ ]*libLLVM[^ ]*\.so[^ ]*# $archives#" <<<"$command")
+        command=$(sed "s# -o $to #& $linked #; s#\( && :\)\?\$# $archives#" <<<"$command")
     fi
     (cd "$build" && eval "$command")
     strip "$to"

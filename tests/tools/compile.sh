@@ -245,6 +245,14 @@ seek='o_t[0-9]+ = o_t[0-9]+ \^' ; [ "$(transpose -D TM=64 -D TN=64)" -gt 0 ] || 
     echo '}'
 } >big.tile
 expect 1 "instructions of LLVM; the CPU backend takes at most 65536" "$tilec" big.tile --emit=asm
+# LLVM's library is opened for code for CPUs alone
+one="$root/examples/kernels/vector_add.tile"
+export TILE_LLVM=none.so
+expect 1 "code for a CPU needs LLVM's library, which does not open: none.so" "$tilec" $one --emit=asm
+expect 0 "" "$tilec" $one --target=cuda:sm_90a --no-check-emission -o one.cu
+export TILE_LLVM=libm.so.6
+expect 1 "LLVM's library is not that of LLVM 22" "$tilec" $one --emit=asm
+unset TILE_LLVM
 # declared tiles that a target's shared memory does not hold give way to those of the tune block that it does; what is bound does not
 wide="$root/examples/kernels/attention.tile -D D=256 -D CAUSAL=true -D T=f16 -o wide.cu"
 expect 0 "is taken from its \`tune\` block" "$tilec" $wide --target=cuda:sm_86 --wperf

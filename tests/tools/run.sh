@@ -199,6 +199,11 @@ for t in cpu interp; do         # no elements: nothing to do, or nothing that co
     expect 1 "rows.tile:4:51: error: a tile extent must be at least 1, not 0" "$tilec" run rows.tile --target=$t --kernel=sums --in 'X=ones:f32[4, 0]'
 done
 same none_cpu.npy none_interp.npy
+# LLVM's library is opened to compile, and not for a kernel that the disk cache has
+opened() { LD_DEBUG=files "$tilec" run rows.tile --kernel=sums --in 'X=ones:f32[3, 5]' 2>&1 | grep -c 'calling init: .*libLLVM'; }
+first=$(opened) again=$(opened)
+[ "$first" = 1 ] || fail "libLLVM is opened $first times to compile"
+[ "$again" = 0 ] || [ "$(uname -m)" != x86_64 ] || fail "libLLVM is opened for a kernel that is in the cache"
 expect 1 "no memory for a tensor of that shape" "$tilec" run copy.tile --kernel=copy --in 'X=zeros:f32[4000000000, 4000000000]'
 absent bad.npy
 finish

@@ -15,20 +15,25 @@ static const char *cpu_name(void)
     return name && *name ? name : amx_machine_is_real() ? NULL : "graniterapids";
 }
 
-/* LLVM's functions, which its callers find here first. Their results are freed by LLVMDisposeMessage. */
+/* LLVM's functions as the CPU backend finds them, which opens this library for LLVM's: the other functions
+ * are those of the LLVM that it is linked with. The results are freed by LLVMDisposeMessage. */
 AMX_EXPORT char *LLVMGetHostCPUName(void);
 AMX_EXPORT char *LLVMGetHostCPUFeatures(void);
 
 typedef char *Ask(void);
 
-/* LLVM's own function. LLVM is among the libraries that the program starts with; the symbols of those that it
- * opens later are not found. */
 static Ask *own_function(const char *name)
 {
     Ask *own = (Ask *)dlsym(RTLD_NEXT, name);
     if (own) return own;
-    fprintf(stderr, "AMX: LLVM is not loaded at the program's start: name libtile.so in LD_PRELOAD too\n");
+    fprintf(stderr, "AMX: there is no LLVM behind libamx_machine.so\n");
     exit(1);
+}
+
+static void stand_for_llvm(void)
+{
+    Dl_info self;
+    if (!dladdr((void *)stand_for_llvm, &self) || setenv("TILE_LLVM", self.dli_fname, 1)) abort();
 }
 
 char *LLVMGetHostCPUName(void)
@@ -60,6 +65,7 @@ __attribute__((constructor)) static void start(void)
 {
     const char *answer = getenv("AMX_MACHINE_PERMISSION");
     owner = getpid();
+    stand_for_llvm();
     amx_machine_start(answer && !strcmp(answer, "refused"));
 }
 
