@@ -74,7 +74,8 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
             dtype_name(dx), dtype_name(dy));
     if (chooses_numbers(x) || chooses_numbers(y))
         return arena_printf(arena,
-            "both numbers of the `where` have no type and became `index`; give one a type: `where(c, %s(1), 0)`",
+            "both numbers of the `where` have no type and became `index`; give one a type: `where(c, %s(1), "
+            "0)`",
             dtype_name(chooses_numbers(x) ? dy : dx));
     bool position = (dx == DT_INDEX && dtype_is_float(dy)) || (dy == DT_INDEX && dtype_is_float(dx));
     if (!position) return either;
