@@ -48,6 +48,20 @@ static const char *tighter_note(Lower *l, const Node *n)
         of, first, by, second, of, third);
 }
 
+static bool is_number(const Value *v)
+{
+    const Instr *i = v->def;
+    return i && (i->op == OP_CONST || (i->op == OP_SPLAT && is_number(ir_operand(i, 0))));
+}
+
+/* A choice between numbers without a type, which became indices because neither has one. */
+static bool chooses_numbers(V v)
+{
+    const Instr *i = v.kind == V_IR ? v.value->def : NULL;
+    return i && i->op == OP_WHERE && value_dtype(v) == DT_INDEX && is_number(ir_operand(i, 1)) &&
+           is_number(ir_operand(i, 2));
+}
+
 const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
 {
     const Node *a = mixed->kids[0], *b = mixed->kids[1];
@@ -58,6 +72,11 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
     const char *either =
         arena_printf(arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them",
             dtype_name(dx), dtype_name(dy));
+    if (chooses_numbers(x) || chooses_numbers(y))
+        return arena_printf(arena,
+            "both numbers of the `where` have no type and became `index`; give one a type: `where(c, %s(1), "
+            "0)`",
+            dtype_name(chooses_numbers(x) ? dy : dx));
     bool position = (dx == DT_INDEX && dtype_is_float(dy)) || (dy == DT_INDEX && dtype_is_float(dx));
     if (!position) return either;
     const Node *n = dx == DT_INDEX ? a : b;

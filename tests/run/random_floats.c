@@ -6,7 +6,7 @@
  * infinities among the inputs of a fifth.
  *
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
- *   F E R C   values: moderate, in [0, 1], one a row, one a column;  M: bools
+ *   F E R C   values: moderate, in [0, 1], one a row, one a column;  M: bools;  H: of the tensors' type
  *   W w       the window of the block, of a column;  X: the axis of columns;  N v: its extent, one by it
  *   D         a digit;  p: an option of loads
  * A step makes a difference at most a few times as large, and no float decides a bool or an integer. */
@@ -36,14 +36,16 @@ static const RandomTensor tensors[] = {
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
-enum { MODERATE, SHARE, ROW, COLUMN, TRUTH, KINDS };
-static const char letters[KINDS + 1] = "fercb", kinds[KINDS + 1] = "FERCM";
+enum { MODERATE, SHARE, ROW, COLUMN, TRUTH, NARROW, KINDS };
+static const char letters[KINDS + 1] = "fercbh", kinds[KINDS + 1] = "FERCMH";
 
 typedef struct Floats {
     Arranger *a;
     bool line, parts; /* one row by itself; rows in parts, of a loop around */
+    bool chosen;      /* parts and blocks have sizes of the compiler's: nothing may depend on them */
     bool extremes;
     int tm, tn, budget, n[KINDS];
+    char m[8], w[8]; /* tm, tn, or the names of constants */
 } Floats;
 
 static const char *const made[KINDS][34] = {
@@ -68,7 +70,13 @@ static const char *const made[KINDS][34] = {
     { "(col < N)", "(row >= col)", "(row - col < $D*9)", "((row + col) % 3 != $D)", "load(KEEP[$W])",
         "load(KEEP[$W])", "load(COLS[$w])$n", "($M && $M)", "(!$M || $M)", "(i32(col) < $l)",
         "(load(SEG[$w])$n == $o)" },
+    { "load(X[$W]$q)", "load(Z[$W])", "$H * sigmoid($H)", "$H + (cast($F, T))", "$H - (cast($E, T))",
+        "tanh($H)", "exp(min($H, (cast(0, T))))", "max($H, $H)", "where($M, $H, (cast(0, T)))",
+        "$H * (cast($E, T))", "-$H", "$H + (cast($v, T)) * sum($H, axis = $X)",
+        "fma($H, (cast($E, T)), $H)" },
 };
+
+static bool whole_rows(const char *template) { return strstr(template, "$X") || strstr(template, "shift("); }
 
 /* Late ones are taken more often, so that values follow from each other. */
 static const char *pick(const Floats *x, int kind)
@@ -99,11 +107,12 @@ static void expand(const Floats *x, const char *template, char *out, size_t size
             case 'o': inner = x->line ? "load(OWN[i])" : "load(OWN[i*$m +: $m])[:, None]"; break;
             case 'g': inner = x->line ? "load(G[i])" : "load(G[i*$m +: $m])[:, None]"; break;
             case 'w':
-                if (x->parts) snprintf(part, sizeof part, "j*%d +: %d", x->tn, x->tn);
+                if (x->parts) snprintf(part, sizeof part, "j*%s +: %s", x->w, x->w);
                 else snprintf(part, sizeof part, ":");
                 break;
             case 'n': snprintf(part, sizeof part, x->line ? "" : "[None, :]"); break;
-            case 'm': snprintf(part, sizeof part, "%d", x->tm); break;
+            case 'm': snprintf(part, sizeof part, "%s", x->m); break;
+            case 'q': snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", latency = 2")); break;
             case 'X': snprintf(part, sizeof part, "%d", !x->line); break;
             case 'N': snprintf(part, sizeof part, "%d.0", x->tn); break;
             case 'v': snprintf(part, sizeof part, "(1.0 / %d.0)", x->tn); break;
@@ -122,21 +131,21 @@ static void statement(const Floats *x, const char *template)
     arrange_line(x->a, "%s", text);
 }
 
-static bool known(Floats *x, int kind, const char *template)
+static void known(Floats *x, int kind, const char *template)
 {
     char text[700];
-    if (x->n[kind] == 14) return false;
+    /* those of narrow types are rounded each time */
+    if (x->n[kind] == (kind == NARROW ? 5 : 14) || (x->chosen && whole_rows(template))) return;
     expand(x, template, text, sizeof text);
-    const char *open = kind == MODERATE || kind == ROW || kind == COLUMN ? "tame(" : "";
+    const char *open = kind == SHARE || kind == TRUTH ? "" : "tame(";
     arrange_line(x->a, "let %c%d = %s%s%s;", letters[kind], x->n[kind], open, text, *open ? ")" : "");
     x->n[kind]++;
-    return true;
 }
 
 static void value(Floats *x)
 {
     const int kind =
-        ONE_OF(x->a, MODERATE, MODERATE, MODERATE, MODERATE, SHARE, SHARE, ROW, ROW, COLUMN, TRUTH);
+        ONE_OF(x->a, MODERATE, MODERATE, MODERATE, MODERATE, SHARE, SHARE, ROW, ROW, COLUMN, TRUTH, NARROW);
     int count = 0;
     while (count < 34 && made[kind][count]) count++;
     known(x, kind, made[kind][below(x->a, count)]);
@@ -225,15 +234,15 @@ static void norm(Floats *x)
 static void within(Floats *x, int count)
 {
     x->a->indent++;
-    char start[24] = "";
-    if (x->parts) snprintf(start, sizeof start, "j*%d + ", x->tn);
-    arrange_line(x->a, "let col = %sarange(%d)%s;", start, x->tn, x->line ? "" : "[None, :]");
+    arrange_line(x->a, "let col = %s%s%sarange(%s)%s;", x->parts ? "j*" : "", x->parts ? x->w : "",
+        x->parts ? " + " : "", x->w, x->line ? "" : "[None, :]");
     statement(x, "let f0 = f32(load(X[$W]$p));");
     statement(x, "let c0 = load(B[$w])$n;");
     statement(x, "let f1 = tame(f0 + c0 * 0.5);");
     statement(x, "let e0 = sigmoid(f1);");
     statement(x, CHOOSE(x->a, "let b0 = col < N;", "let b0 = load(KEEP[$W]);", "let b0 = row >= col;"));
-    x->n[SHARE] = x->n[COLUMN] = x->n[TRUTH] = 1;
+    statement(x, "let h0 = load(X[$W]);");
+    x->n[SHARE] = x->n[COLUMN] = x->n[TRUTH] = x->n[NARROW] = 1;
     x->n[MODERATE] = 2;
     for (; count > 0; count--) {
         const int what = below(x->a, 100);
@@ -247,14 +256,14 @@ static void ends(Floats *x)
 {
     static const char *const all[] = { "store(O[$W], $F);", "store(O[$W], $F);",
         "store(Y[$W], (cast($F, T)));", "store(Y[$W], (cast($F * $E, T)));", "store(P[$W], (cast($E, T)));",
-        "store(O[$W], where($M, $F, load(O[$W])));" };
+        "store(O[$W], where($M, $F, load(O[$W])));", "store(Y[$W], $H);", "store(P[$W], $H);" };
     statement(x, all[below(x->a, sizeof all / sizeof *all)]);
 }
 
 static void end_rows(const Floats *x, const char *name, const char *what)
 {
     if (x->line) arrange_line(x->a, "store(%s[i +: 1], %s);", name, what);
-    else arrange_line(x->a, "store(%s[i*%d +: %d], reshape(%s, [%d]));", name, x->tm, x->tm, what, x->tm);
+    else arrange_line(x->a, "store(%s[i*%s +: %s], reshape(%s, [%s]));", name, x->m, x->m, what, x->m);
 }
 
 static const char *rows_of(const Floats *x, const char *value)
@@ -263,7 +272,7 @@ static const char *rows_of(const Floats *x, const char *value)
     static int turn;
     char *o = out[turn++ % 2];
     if (x->line) snprintf(o, sizeof out[0], "full([1], %s, f32)", value);
-    else snprintf(o, sizeof out[0], "full([%d, 1], %s, f32)", x->tm, value);
+    else snprintf(o, sizeof out[0], "full([%s, 1], %s, f32)", x->m, value);
     return o;
 }
 
@@ -271,10 +280,10 @@ static void loop_head(const Floats *x, bool all)
 {
     char bound[100];
     snprintf(bound, sizeof bound,
-        all ? "0 .. cdiv(N, %d)"
-            : CHOOSE(x->a, "0 .. cdiv(N, %d)", "0 .. cdiv(N, %d)", "0 .. min(cdiv(N, %d), i + 1)",
-                  "0 .. cdiv(index(load(LEN[i])) + 1, %d)"),
-        x->tn);
+        all || x->chosen ? "0 .. cdiv(N, %s)"
+                         : CHOOSE(x->a, "0 .. cdiv(N, %s)", "0 .. cdiv(N, %s)",
+                               "0 .. min(cdiv(N, %s), i + 1)", "0 .. cdiv(index(load(LEN[i])) + 1, %s)"),
+        x->w);
     arrange_line(x->a, "for j in %s {", bound);
 }
 
@@ -290,9 +299,13 @@ static void online(Floats *x)
     loop_head(x, false);
     within(x, 1 + below(a, 5));
     const int n = scores(x);
-    arrange_line(a, "let n = max(m, max(s%d, axis = %d));", n, axis);
+    /* what lies behind the row's end counts as often as parts reach it */
+    char of[40], all[60];
+    snprintf(of, sizeof of, x->chosen ? "where(col < N, s%d, -inf)" : "s%d", n);
+    snprintf(all, sizeof all, x->chosen ? "where(col < N, exp(s%d - t), 0.0)" : "exp(s%d - t)", n);
+    arrange_line(a, "let n = max(m, max(%s, axis = %d));", of, axis);
     arrange_line(a, "let t = %s;", CHOOSE(a, "where(n == -inf, 0.0, n)", "max(n, -1e4)", "max(n, -3e38)"));
-    arrange_line(a, "let q = exp(s%d - t);", n);
+    arrange_line(a, "let q = %s;", all);
     arrange_line(a, "let c = exp(m - t);");
     arrange_line(a, "l = l * c + sum(q, axis = %d);", axis);
     if (chance(a, 70))
@@ -310,27 +323,28 @@ static void online(Floats *x)
 static void gathered(Floats *x)
 {
     Arranger *a = x->a;
-    const int axis = !x->line, form = below(a, 4);
+    const int axis = !x->line, form = below(a, x->chosen ? 3 : 4);
     arrange_line(a, "var m = %s;", rows_of(x, form == 2 ? "-inf" : "0.0"));
     arrange_line(a, "var l = %s;", rows_of(x, "0.0"));
     loop_head(x, form == 1);
     within(x, 1 + below(a, 5));
     const int f = below(a, x->n[MODERATE]);
-    if (form == 0) arrange_line(a, "m = m + sum(f%d, axis = %d);", f, axis);
-    if (form == 0) arrange_line(a, "l = l + sum(f%d * f%d, axis = %d);", f, f, axis);
+    arrange_line(a, x->chosen || form == 1 ? "let g = where(col < N, f%d, 0.0);" : "let g = f%d;", f);
+    if (form == 0) arrange_line(a, "m = m + sum(g, axis = %d);", axis);
+    if (form == 0) arrange_line(a, "l = l + sum(g * g, axis = %d);", axis);
     if (form == 1) { /* the moments of two parts */
-        arrange_line(a, "let count = f32(min(N - j*%d, %d));", x->tn, x->tn);
-        arrange_line(a, "let g = where(col < N, f%d, 0.0);", f);
+        arrange_line(a, "let count = f32(min(N - j*%s, %s));", x->w, x->w);
         arrange_line(a, "let u = sum(g, axis = %d) / count;", axis);
         arrange_line(a, "let d = where(col < N, g - u, 0.0);");
-        arrange_line(a, "let before = f32(j*%d);", x->tn);
+        arrange_line(a, "let before = f32(j*%s);", x->w);
         arrange_line(a,
             "l = l + sum(d * d, axis = %d) + (u - m) * (u - m) * before * count / (before + count);", axis);
         arrange_line(a, "m = m + (u - m) * (count / (before + count));");
     }
-    if (form == 2) arrange_line(a, "m = max(m, max(f%d, axis = %d));", f, axis);
-    if (form == 2) arrange_line(a, "l = l + sum(exp(f%d), axis = %d);", f, axis);
-    if (form == 3) arrange_line(a, "m = m * 0.75 + max(f%d, axis = %d);", f, axis);
+    const char *inside = x->chosen ? "where(col < N, exp(g), 0.0)" : "exp(g)";
+    if (form == 2) arrange_line(a, "m = max(m, max(g, axis = %d));", axis);
+    if (form == 2) arrange_line(a, "l = l + sum(%s, axis = %d);", inside, axis);
+    if (form == 3) arrange_line(a, "m = m * 0.75 + max(g, axis = %d);", axis);
     if (form == 3) arrange_line(a, "l = l * max(e%d, axis = %d) + m;", below(a, x->n[SHARE]), axis);
     if (chance(a, 20)) ends(x);
     a->indent--;
@@ -389,8 +403,9 @@ void random_floats(uint64_t seed, RandomKernel *out)
     char clauses[160];
     RandomTensor all[TENSORS];
     memcpy(all, tensors, sizeof all);
-    a->type = (Elem)ONE_OF(a, F16, F16, BF16, BF16, F32);
+    a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, BF16, F32, F32, F64);
     x->parts = chance(a, 45);
+    x->chosen = x->parts && chance(a, 35);
     x->line = chance(a, 50);
     x->extremes = chance(a, 20);
     x->tm = x->line ? 1 : ONE_OF(a, 1, 2, 4, 8, 16, 3, 32);
@@ -398,16 +413,18 @@ void random_floats(uint64_t seed, RandomKernel *out)
             : x->line ? ONE_OF(a, 1, 2, 9, 33, 64, 128, 257, 512, 1000, 1024, 2050)
                       : ONE_OF(a, 1, 7, 16, 33, 64, 100, 128, 256);
     x->budget = 3 + below(a, 10);
-    snprintf(clauses, sizeof clauses, x->line ? "    grid (M)%s\n{\n" : "    grid (cdiv(M, %2$d))%1$s\n{\n",
+    snprintf(x->m, sizeof x->m, x->chosen ? "TM" : "%d", x->tm);
+    snprintf(x->w, sizeof x->w, x->chosen ? "TN" : "%d", x->tn);
+    snprintf(clauses, sizeof clauses, x->line ? "    grid (M)%s\n{\n" : "    grid (cdiv(M, %2$s))%1$s\n{\n",
         CHOOSE(a, "", "", "", "", " hint (warps = 1)", " hint (warps = 8)", " hint (pack = 2)",
             " hint (persistent = 1)", " hint (cluster = 2)", " hint (split_k = 2)", " hint (occupancy = 2)",
             " hint (cluster = 4)", " hint (cluster = 2, warps = 1)", " hint (split_k = 4)",
             " hint (warps = 2)"),
-        x->tm);
+        x->m);
     a->indent = 1;
     arrange_line(a, "let i = program_id();");
     if (x->line) arrange_line(a, "let row = i;");
-    else arrange_line(a, "let row = i*%d + arange(%d)[:, None];", x->tm, x->tm);
+    else arrange_line(a, "let row = i*%s + arange(%s)[:, None];", x->m, x->m);
     statement(x, "let r0 = tame($g);");
     x->n[ROW] = 1;
     if (x->parts) parts(x);
@@ -417,13 +434,19 @@ void random_floats(uint64_t seed, RandomKernel *out)
     for (int t = 0; t < TENSORS && x->extremes; t++)
         if (strchr("XZV", *all[t].name)) all[t].fill = "extremes:2";
     random_head(a,
-        &(RandomHead){
-            .tensors = all, .count = TENSORS, .functions = functions, .always = " X B G ", .views = 20 },
+        &(RandomHead){ .tensors = all,
+            .count = TENSORS,
+            .functions = functions,
+            .always = " X B G ",
+            .more = !x->chosen ? NULL
+                    : x->line  ? ", const int TN = auto"
+                               : ", const int TM = auto, const int TN = auto",
+            .views = 20 },
         clauses);
     /* Not equal elements, whose spread would be rounding errors and nothing else. */
     for (char *v = out->views; (v = strchr(v, ':')); v++)
         if (v[1] == 'o' || v[1] == 'z') v[1] = 's';
-    snprintf(out->bounds, sizeof out->bounds, "4 8192 0");
+    snprintf(out->bounds, sizeof out->bounds, "6 8192 4398046511104");
     const int m = x->tm * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tm) : 0);
     snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d THREE=3", m,
         x->parts ? x->tn * (1 + below(a, 4)) - (chance(a, 60) ? below(a, x->tn) : 0) : x->tn);

@@ -41,15 +41,17 @@ enum { TENSORS = sizeof tensors / sizeof *tensors };
 typedef struct Scores {
     Arranger *a;
     int tm, tn, d, group;
-    bool keys; /* a program has keys and walks over queries */
-    bool far;  /* a step may have no key for a row */
+    char m[8], n[8]; /* tm, tn, or the names of constants */
+    bool keys;       /* a program has keys and walks over queries */
+    bool chosen;     /* sizes are the compiler's: nothing may depend on them */
+    bool causal;     /* steps end where the mask does */
 } Scores;
 
 static void tile(const Scores *x, const char *name, const char *tensor, const char *head, bool keys)
 {
     const char *ahead = CHOOSE(x->a, "", "", ", latency = 2", ", latency = 3");
-    arrange_line(x->a, "let %s = load(%s[%s, %s*%d +: %d, :]%s);", name, tensor, head, keys ? "j" : "i",
-        keys ? x->tn : x->tm, keys ? x->tn : x->tm, ahead);
+    arrange_line(x->a, "let %s = load(%s[%s, %s*%s +: %s, :]%s);", name, tensor, head, keys ? "j" : "i",
+        keys ? x->n : x->m, keys ? x->n : x->m, ahead);
 }
 
 /* Keys or values of a step: a window, its transpose, or rows that lie in pages. */
@@ -57,29 +59,29 @@ static void keys(const Scores *x, const char *name, const char *tensor, bool pag
 {
     if (paged)
         arrange_line(x->a,
-            "let %s = gather(%s[g, load(PAGE[j*%d +: %d], pad = -1)[:, None], arange(D)[None, :]]);", name,
-            tensor, x->tn, x->tn);
+            "let %s = gather(%s[g, load(PAGE[j*%s +: %s], pad = -1)[:, None], arange(D)[None, :]]);", name,
+            tensor, x->n, x->n);
     else tile(x, name, tensor, "g", true);
 }
 
 static const char *mask(const Scores *x, char *out, size_t size)
 {
     Arranger *a = x->a;
-    const int m = x->tm, n = x->tn;
+    const char *m = x->m, *n = x->n;
     *out = 0;
     arrange_append(out, size, "col < N");
-    switch (below(a, 10)) {
+    switch (x->causal ? 0 : below(a, 10)) {
     case 0: arrange_append(out, size, " && col <= row"); break;
     case 1: arrange_append(out, size, " && col <= row + (N - M)"); break;
     case 2: arrange_append(out, size, " && col <= row && row - col < 37"); break;
-    case 3: arrange_append(out, size, " && load(KEEP[i*%d +: %d, j*%d +: %d])", m, m, n, n); break;
-    case 4: arrange_append(out, size, " && load(COLS[j*%d +: %d])[None, :]", n, n); break;
+    case 3: arrange_append(out, size, " && load(KEEP[i*%s +: %s, j*%s +: %s])", m, m, n, n); break;
+    case 4: arrange_append(out, size, " && load(COLS[j*%s +: %s])[None, :]", n, n); break;
     case 5:
         arrange_append(
-            out, size, " && load(OWN[i*%d +: %d])[:, None] == load(SEG[j*%d +: %d])[None, :]", m, m, n, n);
+            out, size, " && load(OWN[i*%s +: %s])[:, None] == load(SEG[j*%s +: %s])[None, :]", m, m, n, n);
         break;
     case 6: arrange_append(out, size, " && i32(col) <= load(LEN[h])"); break;
-    case 7: arrange_append(out, size, " && i32(col) <= load(SEEN[i*%d +: %d])[:, None]", m, m); break;
+    case 7: arrange_append(out, size, " && i32(col) <= load(SEEN[i*%s +: %s])[:, None]", m, m); break;
     case 8: arrange_append(out, size, " && (row / 8 + col / 8) %% 3 != 1"); break;
     default:;
     }
@@ -89,20 +91,20 @@ static const char *mask(const Scores *x, char *out, size_t size)
 static void scores(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm, n = x->tn;
+    const char *m = x->m, *n = x->n;
     char seen[200];
-    arrange_line(a, "let row = i*%d + arange(%d)[:, None];", m, m);
-    arrange_line(a, "let col = j*%d + arange(%d)[None, :];", n, n);
+    arrange_line(a, "let row = i*%s + arange(%s)[:, None];", m, m);
+    arrange_line(a, "let col = j*%s + arange(%s)[None, :];", n, n);
     arrange_line(a, "var s = mma(q, %s) * %s;",
         CHOOSE(a, "transpose(k)", "transpose(k)", "permute(k, (1, 0))"), x->d == 16 ? "0.25" : "0.125");
     if (chance(a, 20)) arrange_line(a, "s = 8.0 * tanh(s / 8.0);");
     if (chance(a, 15)) arrange_line(a, "s = s - abs(f32(row - col)) * exp2(-f32(h + 3));");
-    if (chance(a, 10)) arrange_line(a, "s = s + load(BIAS[i*%d +: %d, j*%d +: %d]);", m, m, n, n);
-    if (chance(a, 10)) arrange_line(a, "s = s + f32(load(NEAR[h, i*%d +: %d, j*%d +: %d]));", m, m, n, n);
+    if (chance(a, 10)) arrange_line(a, "s = s + load(BIAS[i*%s +: %s, j*%s +: %s]);", m, m, n, n);
+    if (chance(a, 10)) arrange_line(a, "s = s + f32(load(NEAR[h, i*%s +: %s, j*%s +: %s]));", m, m, n, n);
     if (chance(a, 10)) arrange_line(a, "s = s + gather(REL[clamp(row - col + SPAN / 2, 0, SPAN - 1)]);");
-    if (chance(a, 85))
+    if (x->chosen || chance(a, 85))
         arrange_line(a, "s = where(%s, s, %s);", mask(x, seen, sizeof seen),
-            CHOOSE(a, "-inf", "-inf", "-inf", "-1e9", "-3.4e38", "-10000.0"));
+            x->chosen ? "-inf" : CHOOSE(a, "-inf", "-inf", "-inf", "-1e9", "-3.4e38", "-10000.0"));
 }
 
 static void dropped(const Scores *x)
@@ -116,34 +118,35 @@ static void dropped(const Scores *x)
 static bool steps(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm, n = x->tn, how = below(a, 10);
+    const char *m = x->m, *n = x->n;
+    const int how = x->chosen ? x->causal ? 0 : 5 : below(a, 10);
     if (how == 9) {
         arrange_line(a, "for b in 0 .. index(load(COUNT[i])) + 1 {");
         arrange_line(a, "    let j = index(load(BLOCK[i, b]));");
         return false;
     }
-    if (how == 0) arrange_line(a, "for j in 0 .. min(cdiv(N, %d), cdiv((i + 1)*%d, %d)) {", n, m, n);
+    if (how == 0) arrange_line(a, "for j in 0 .. min(cdiv(N, %s), cdiv((i + 1)*%s, %s)) {", n, m, n);
     else if (how == 1)
         arrange_line(
-            a, "for j in max(i*%d - 37, 0) / %d .. min(cdiv(N, %d), cdiv((i + 1)*%d, %d)) {", m, n, n, m, n);
-    else if (how == 2) arrange_line(a, "for j in 0 .. cdiv(index(load(LEN[h])) + 1, %d) {", n);
-    else if (how == 3) arrange_line(a, "for j in i %% 2 .. cdiv(N, %d) : 2 {", n);
-    else arrange_line(a, "for j in 0 .. cdiv(N, %d) {", n);
+            a, "for j in max(i*%s - 37, 0) / %s .. min(cdiv(N, %s), cdiv((i + 1)*%s, %s)) {", m, n, n, m, n);
+    else if (how == 2) arrange_line(a, "for j in 0 .. cdiv(index(load(LEN[h])) + 1, %s) {", n);
+    else if (how == 3) arrange_line(a, "for j in i %% 2 .. cdiv(N, %s) : 2 {", n);
+    else arrange_line(a, "for j in 0 .. cdiv(N, %s) {", n);
     return true;
 }
 
 static void online(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm;
+    const char *m = x->m;
     const bool paged = chance(a, 15), sink = chance(a, 15), powers = chance(a, 25);
     const char *e = powers ? "exp2" : "exp";
-    if (sink) arrange_line(a, "var m = full([%d, 1], load(SINK[h]), f32);", m);
+    if (sink) arrange_line(a, "var m = full([%s, 1], load(SINK[h]), f32);", m);
     else
         arrange_line(
-            a, "var m = full([%d, 1], %s, f32);", m, CHOOSE(a, "-inf", "-inf", "-inf", "-1e30", "0.0"));
-    arrange_line(a, "var l = full([%d, 1], %s, f32);", m, sink ? "1.0" : "0.0");
-    arrange_line(a, "var acc = zeros([%d, D], f32);", m);
+            a, "var m = full([%s, 1], %s, f32);", m, CHOOSE(a, "-inf", "-inf", "-inf", "-1e30", "0.0"));
+    arrange_line(a, "var l = full([%s, 1], %s, f32);", m, sink ? "1.0" : "0.0");
+    arrange_line(a, "var acc = zeros([%s, D], f32);", m);
     steps(x);
     a->indent++;
     keys(x, "k", "K", paged);
@@ -164,10 +167,10 @@ static void online(const Scores *x)
     arrange_line(a, "m = n;");
     a->indent--;
     arrange_line(a, "}");
-    arrange_line(a, "store(O[h, i*%d +: %d, :], (cast(acc %s, T)));", m, m,
+    arrange_line(a, "store(O[h, i*%s +: %s, :], (cast(acc %s, T)));", m, m,
         CHOOSE(a, "/ l", "/ l", "* (1.0 / l)", "/ max(l, 1e-20)", "/ where(l == 0.0, 1.0, l)"));
     if (chance(a, 50))
-        arrange_line(a, "store(L[h, i*%d +: %d], reshape(%s, [%d]));", m, m,
+        arrange_line(a, "store(L[h, i*%s +: %s], reshape(%s, [%s]));", m, m,
             CHOOSE(a, "m + log(l)", "m + log(max(l, 1e-30))", "where(l > 0.0, log(l), -inf)"), m);
 }
 
@@ -175,26 +178,27 @@ static void online(const Scores *x)
 static void plain(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm, n = x->tn, how = below(a, 5);
+    const char *m = x->m, *n = x->n;
+    const int how = below(a, x->chosen ? 4 : 5);
     if (how == 0) { /* first the maximum, then the sums */
-        arrange_line(a, "var top = full([%d, 1], -inf, f32);", m);
-        arrange_line(a, "for j in 0 .. cdiv(N, %d) {", n);
+        arrange_line(a, "var top = full([%s, 1], -inf, f32);", m);
+        arrange_line(a, "for j in 0 .. cdiv(N, %s) {", n);
         a->indent++;
         keys(x, "k", "K", false);
-        arrange_line(a, "let col = j*%d + arange(%d)[None, :];", n, n);
+        arrange_line(a, "let col = j*%s + arange(%s)[None, :];", n, n);
         arrange_line(a, "let s = where(col < N, mma(q, transpose(k)) * 0.125, -inf);");
         arrange_line(a, "top = max(top, max(s, axis = 1));");
         a->indent--;
         arrange_line(a, "}");
     }
-    arrange_line(a, "var l = zeros([%d, 1], f32);", m);
-    arrange_line(a, "var acc = zeros([%d, D], f32);", m);
+    arrange_line(a, "var l = zeros([%s, 1], f32);", m);
+    arrange_line(a, "var acc = zeros([%s, D], f32);", m);
     const bool once = steps(x);
     a->indent++;
     keys(x, "k", "K", false);
     scores(x);
     static const char *const weights[] = { "exp(s - max(top, s))", "sigmoid(s)", "max(s, 0.0) * max(s, 0.0)",
-        "exp(s - load(LSE[h, i*%d +: %d])[:, None] - 2.0)",
+        "exp(s - load(LSE[h, i*%s +: %s])[:, None] - 2.0)",
         "where(col <= row, s * exp2(f32(col - row) * 0.0625), 0.0)" };
     char weight[100];
     snprintf(weight, sizeof weight, weights[how], m, m);
@@ -204,32 +208,32 @@ static void plain(const Scores *x)
     arrange_line(a, "l = l + sum(abs(p), axis = 1);");
     keys(x, "v", "V", false);
     arrange_line(a, "acc = mma((cast(p, T)), v, acc);");
-    if (once && chance(a, 30))
-        arrange_line(a, "store(P[h, i*%d +: %d, j*%d +: %d], (cast(p, T)));", m, m, n, n);
+    if (once && !x->causal && chance(a, 30)) /* also where steps end as tiles do */
+        arrange_line(a, "store(P[h, i*%s +: %s, j*%s +: %s], (cast(p, T)));", m, m, n, n);
     a->indent--;
     arrange_line(a, "}");
-    arrange_line(a, "store(O[h, i*%d +: %d, :], (cast(acc / max(l, 1.0), T)));", m, m);
-    if (chance(a, 50)) arrange_line(a, "store(L[h, i*%d +: %d], reshape(l, [%d]));", m, m, m);
+    arrange_line(a, "store(O[h, i*%s +: %s, :], (cast(acc / max(l, 1.0), T)));", m, m);
+    if (chance(a, 50)) arrange_line(a, "store(L[h, i*%s +: %s], reshape(l, [%s]));", m, m, m);
 }
 
 /* The gradient of scores, from the weights that the logarithms of sums give. */
 static void slopes(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm;
+    const char *m = x->m;
     scores(x);
-    arrange_line(a, "let p = exp(s - load(LSE[h, i*%d +: %d])[:, None] - 2.0);", m, m);
+    arrange_line(a, "let p = exp(s - load(LSE[h, i*%s +: %s])[:, None] - 2.0);", m, m);
     arrange_line(a, "let dp = mma(do, transpose(v));");
-    arrange_line(a, "let ds = (cast(p * (dp - load(DELTA[h, i*%d +: %d])[:, None]) * 0.125, T));", m, m);
+    arrange_line(a, "let ds = (cast(p * (dp - load(DELTA[h, i*%s +: %s])[:, None]) * 0.125, T));", m, m);
 }
 
 static void gradients(const Scores *x)
 {
     Arranger *a = x->a;
-    const int m = x->tm, n = x->tn;
+    const char *m = x->m, *n = x->n;
     if (!x->keys) {
         tile(x, "do", "DO", "h", false);
-        arrange_line(a, "var dq = zeros([%d, D], f32);", m);
+        arrange_line(a, "var dq = zeros([%s, D], f32);", m);
         steps(x);
         a->indent++;
         keys(x, "k", "K", false);
@@ -238,14 +242,14 @@ static void gradients(const Scores *x)
         arrange_line(a, "dq = mma(ds, k, dq);");
         a->indent--;
         arrange_line(a, "}");
-        arrange_line(a, "store(DQ[h, i*%d +: %d, :], (cast(dq, T)));", m, m);
+        arrange_line(a, "store(DQ[h, i*%s +: %s, :], (cast(dq, T)));", m, m);
         return;
     }
     tile(x, "k", "K", "g", true);
     tile(x, "v", "V", "g", true);
-    arrange_line(a, "var dk = zeros([%d, D], f32);", n);
-    arrange_line(a, "var dv = zeros([%d, D], f32);", n);
-    arrange_line(a, "for i in %s .. cdiv(M, %d) {", CHOOSE(a, "0", "0", "min(j, 1)"), m);
+    arrange_line(a, "var dk = zeros([%s, D], f32);", n);
+    arrange_line(a, "var dv = zeros([%s, D], f32);", n);
+    arrange_line(a, "for i in %s .. cdiv(M, %s) {", x->chosen ? "0" : CHOOSE(a, "0", "0", "min(j, 1)"), m);
     a->indent++;
     tile(x, "q", "Q", "h", false);
     tile(x, "do", "DO", "h", false);
@@ -254,8 +258,8 @@ static void gradients(const Scores *x)
     arrange_line(a, "dk = mma(transpose(ds), q, dk);");
     a->indent--;
     arrange_line(a, "}");
-    arrange_line(a, "store(DK[h, j*%d +: %d, :], (cast(dk, T)));", n, n);
-    arrange_line(a, "store(DV[h, j*%d +: %d, :], (cast(dv, T)));", n, n);
+    arrange_line(a, "store(DK[h, j*%s +: %s, :], (cast(dk, T)));", n, n);
+    arrange_line(a, "store(DV[h, j*%s +: %s, :], (cast(dv, T)));", n, n);
 }
 
 void random_scores(uint64_t seed, RandomKernel *out)
@@ -271,9 +275,13 @@ void random_scores(uint64_t seed, RandomKernel *out)
     x->d = ONE_OF(a, 16, 32, 64, 64);
     x->group = 1 + below(a, 2);
     const int form = below(a, 100);
+    x->chosen = chance(a, 30);
+    x->causal = x->chosen && chance(a, 30);
+    snprintf(x->m, sizeof x->m, x->chosen ? "TM" : "%d", x->tm);
+    snprintf(x->n, sizeof x->n, x->chosen ? "TN" : "%d", x->tn);
     x->keys = form >= 85;
-    snprintf(clauses, sizeof clauses, "    grid (cdiv(%s, %d), H)%s\n{\n", x->keys ? "N" : "M",
-        x->keys ? x->tn : x->tm,
+    snprintf(clauses, sizeof clauses, "    grid (cdiv(%s, %s), H)%s\n{\n", x->keys ? "N" : "M",
+        x->keys ? x->n : x->m,
         CHOOSE(a, "", "", "", "", " hint (split_k = 2)", " hint (warps = 8)", " hint (warps = 4)",
             " hint (persistent = 1)", " hint (persistent = 0)", " hint (cluster = 2)",
             " hint (warp_specialize = 0)", " hint (stages = 2)", " hint (pingpong = 1)",
@@ -288,8 +296,13 @@ void random_scores(uint64_t seed, RandomKernel *out)
     else gradients(x);
     a->indent = 0;
     arrange_line(a, "}");
-    random_head(
-        a, &(RandomHead){ .tensors = tensors, .count = TENSORS, .always = " Q K ", .views = 8 }, clauses);
+    random_head(a,
+        &(RandomHead){ .tensors = tensors,
+            .count = TENSORS,
+            .always = " Q K ",
+            .more = x->chosen ? ", const int TM = auto, const int TN = auto" : NULL,
+            .views = 8 },
+        clauses);
     for (char *v = out->views; (v = strchr(v, ':')); v++) /* equal keys give sums that are rounding errors */
         if (v[1] == 'o' || v[1] == 'z') v[1] = 's';
     snprintf(out->bounds, sizeof out->bounds, "%d 16384 0", 6);

@@ -48,9 +48,11 @@ bool split_ordered(Division *c)
             return split_refuse(
                 c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
         if (!of_stored(c->f, i, &a)) continue;
-        /* The sums start from this value, so it is read before any CTA has received all parts. */
+        /* The sums start from this value, so it is read before any CTA has received all parts, which are sent
+         * behind a fence. */
         bool before = i->op == OP_LOAD;
         for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= split_starts(c, u);
+        c->starts_read |= before;
         for (Instr *o = c->f->body->first; o && !before; o = o->next) {
             if (o->op != OP_STORE || o == i || !ir_mem_parts(o, &b) || b.param != a.param) continue;
             if (!agree(i, &a, o, &b))
