@@ -56,14 +56,6 @@ typedef struct Group {
     int64_t shape[TILE_MAX_RANK];
 } Group;
 
-/* What kernel_is_cheap says of many values, while no operation changes (layout_table.c): `size` has a row for
- * each number of a value, all of them 0 at first. */
-typedef struct CheapValues {
-    uint16_t *size;
-    bool too_deep;
-} CheapValues;
-bool kernel_is_cheap_in(CheapValues *, const Value *);
-
 typedef struct Layouter {
     Session *s;
     Func *f;

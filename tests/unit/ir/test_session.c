@@ -1,5 +1,5 @@
-/* A session that is renewed: what it kept stays, with the tables of texts and types as they were, and what came
- * later is gone, however much it was. */
+/* A session that is renewed: what it kept stays, with the tables of texts and types as they were, and what
+ * came later is gone, however much it was. */
 #include "ir/type.h"
 #include "ir_test.h"
 
