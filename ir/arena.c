@@ -57,9 +57,18 @@ static void release_all(const Arena *a, ArenaChunk *first)
 void arena_free(Arena *a)
 {
     release_all(a, a->chunk);
+    release_all(a, a->kept);
     release_all(a, a->spare);
-    a->chunk = a->spare = NULL;
+    a->chunk = a->kept = a->spare = NULL;
     a->used = a->total = 0;
+}
+
+void arena_keep(Arena *a)
+{
+    ArenaChunk **end = &a->kept;
+    while (*end) end = &(*end)->next;
+    *end = a->chunk;
+    a->chunk = NULL;
 }
 
 void arena_clear(Arena *a)

@@ -29,7 +29,7 @@ struct Arena {
     Allocator alloc;
     /* The recovery point of a failed allocation; it must be set before the first allocation. */
     jmp_buf *on_oom;
-    ArenaChunk *chunk;
+    ArenaChunk *chunk, *kept; /* kept: arena_keep */
     size_t used, total;       /* bytes handed out; bytes held, without spare chunks */
     ArenaChunk *spare;        /* empty chunks of the usual size */
     struct LayoutMemo *plans; /* of conversions that earlier users found, or NULL: see layout_memo.h */
@@ -45,6 +45,8 @@ void arena_free(Arena *);
  * have to clear the same memory again and again. Gives all of it back in a build with an address sanitizer,
  * and if the allocator chooses the size of chunks: both look for uses of freed memory. */
 void arena_clear(Arena *);
+/* What was handed out until now is freed by arena_free alone. */
+void arena_keep(Arena *);
 /* `bytes` of zeroed memory, aligned to 16. */
 void *arena_alloc(Arena *, size_t bytes);
 /* n * size with an overflow check (overflow counts as out of memory). */

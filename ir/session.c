@@ -1,6 +1,7 @@
 /* session.c: see session.h. */
 #define _GNU_SOURCE
 #include "ir/session.h"
+#include "ir/type.h"
 #include <time.h>
 
 int64_t clock_ns(void)
@@ -19,35 +20,65 @@ void session_init(Session *s, Allocator alloc)
     s->error_limit = 20;
 }
 
-static void release(Session *s)
+static void run_deferred(Session *s, size_t until)
 {
-    while (s->deferred.len) {
+    while (s->deferred.len > until) {
         s->deferred.len--;
         s->deferred.data[s->deferred.len].fn(s->deferred.data[s->deferred.len].ptr);
     }
-    s->diags = s->last_diag = NULL;
-    s->types = NULL;
-    s->sources.data = NULL;
-    s->sources.len = s->sources.cap = 0;
-    s->deferred.data = NULL;
-    s->deferred.len = s->deferred.cap = 0;
-    s->strings.data = NULL;
-    s->strings.len = s->strings.cap = 0;
 }
 
 void session_free(Session *s)
 {
-    release(s);
+    run_deferred(s, 0);
+    s->diags = s->last_diag = NULL;
+    s->types = NULL;
+    s->sources = (SourceList){ 0 };
+    s->deferred = (DeferredList){ 0 };
+    s->strings = (StringTable){ 0 };
+    memset(&s->kept, 0, sizeof s->kept);
     arena_free(&s->arena);
+}
+
+/* What follows goes into tables of its own, so that those that are kept stay as they are. */
+static void copy_tables(Session *s)
+{
+    size_t bytes = s->kept.strings.cap * sizeof *s->strings.data;
+    const char **strings = arena_alloc(&s->arena, bytes);
+    if (bytes) memcpy(strings, s->kept.strings.data, bytes);
+    s->types = type_table_copy(s, s->kept.types);
+    s->strings = s->kept.strings;
+    s->strings.data = strings;
+}
+
+void session_keep(Session *s)
+{
+    s->kept.sources = s->sources;
+    s->kept.deferred = s->deferred;
+    s->kept.strings = s->strings;
+    s->kept.types = s->types;
+    s->kept.diags = s->diags;
+    s->kept.last_diag = s->last_diag;
+    s->kept.n_errors = s->n_errors;
+    s->kept.n_warnings = s->n_warnings;
+    s->kept.n_perf = s->n_perf;
+    arena_keep(&s->arena);
+    copy_tables(s);
 }
 
 void session_renew(Session *s)
 {
-    release(s);
+    run_deferred(s, s->kept.deferred.len);
+    s->deferred = s->kept.deferred;
+    s->sources = s->kept.sources;
+    s->diags = s->kept.diags;
+    s->last_diag = s->kept.last_diag;
+    if (s->last_diag) s->last_diag->next = NULL;
+    s->n_errors = s->kept.n_errors;
+    s->n_warnings = s->kept.n_warnings;
+    s->n_perf = s->kept.n_perf;
     arena_clear(&s->arena);
-    Arena kept = s->arena;
-    session_init(s, kept.alloc);
-    s->arena.spare = kept.spare;
+    copy_tables(s);
 }
 
 void session_defer(Session *s, void (*fn)(void *), void *ptr)

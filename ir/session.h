@@ -12,10 +12,17 @@
 typedef struct Type Type;
 typedef struct TypeTable TypeTable;
 
+typedef VEC(Source) SourceList;
+typedef VEC(const char *) StringTable;
+typedef VEC(struct {
+    void (*fn)(void *);
+    void *ptr;
+}) DeferredList;
+
 struct Session {
-    Arena arena;         /* lives as long as the session: sources, AST, IR, types, diagnostics */
-    jmp_buf oom;         /* recovery point, set by the owner with setjmp before the first use */
-    VEC(Source) sources; /* [0] is unused */
+    Arena arena;        /* lives as long as the session: sources, AST, IR, types, diagnostics */
+    jmp_buf oom;        /* recovery point, set by the owner with setjmp before the first use */
+    SourceList sources; /* [0] is unused */
     Diag *diags, *last_diag;
     int n_errors, n_warnings, n_perf;
     int error_limit; /* default 20 */
@@ -24,19 +31,25 @@ struct Session {
     DiagFn *on_diag;
     void *on_diag_user;
     TypeTable *types;
-    VEC(struct {
-        void (*fn)(void *);
-        void *ptr;
-    })
-    deferred; /* run in reverse order by session_free */
-    VEC(const char *) strings;
+    DeferredList deferred; /* run in reverse order by session_free */
+    StringTable strings;
+    struct {
+        SourceList sources;
+        DeferredList deferred;
+        StringTable strings;
+        TypeTable *types;
+        Diag *diags, *last_diag;
+        int n_errors, n_warnings, n_perf;
+    } kept; /* session_keep */
 };
 
 void session_init(Session *, Allocator);
 void session_free(Session *);
-/* As session_free and session_init with the same allocator, except that the session keeps its memory for what
- * follows. */
+/* Forgets what came after session_keep, for another compilation of what came before: a syntax tree that is
+ * lowered again and again. The memory stays with the session. */
 void session_renew(Session *);
+/* What the session has now outlives session_renew. Once for a session. */
+void session_keep(Session *);
 int64_t clock_ns(void); /* the time of a clock that never goes backwards */
 double clock_ms(void);  /* the same in milliseconds */
 /* Runs fn(ptr) when the session is freed. Runs it at once if there is no memory to record it. */

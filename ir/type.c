@@ -76,6 +76,16 @@ static const Type *intern(Session *s, Type t)
     return tab->slots[h] = fresh;
 }
 
+TypeTable *type_table_copy(Session *s, const TypeTable *tab)
+{
+    if (!tab) return NULL;
+    TypeTable *copy = arena_new(&s->arena, TypeTable);
+    *copy = *tab;
+    copy->slots = arena_array(&s->arena, const Type *, tab->cap);
+    memcpy(copy->slots, tab->slots, tab->cap * sizeof *copy->slots);
+    return copy;
+}
+
 const Type *type_scalar(Session *s, DType d) { return intern(s, (Type){ .kind = TYPE_SCALAR, .dtype = d }); }
 const Type *type_token(Session *s) { return intern(s, (Type){ .kind = TYPE_TOKEN }); }
 const Type *type_error(Session *s) { return intern(s, (Type){ .kind = TYPE_ERROR }); }

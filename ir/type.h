@@ -29,6 +29,8 @@ struct Type {
     const char *layout;           /* interned text of the layout (ir/layout.h parses it), or NULL */
 };
 
+/* A table with the same types, which others do not join. */
+TypeTable *type_table_copy(Session *, const TypeTable *);
 const Type *type_scalar(Session *, DType);
 const Type *type_tile(Session *, DType, int rank, const int64_t *shape);
 const Type *type_tensor(Session *, DType, int rank);

@@ -74,8 +74,8 @@ const char *cpu_identity(Session *s, const BackendOptions *o, const Target *targ
     library_identity(&t);
     text_printf(&t, "; %s, %s, %s", target->triple ? target->triple : "", o->cpu ? o->cpu : "",
         o->features ? o->features : "");
-    cpu_caches(&t);
     if (!cpu_is_host(o, target)) return t.data;
+    cpu_caches(&t);
     /* The system may refuse AMX now, and may have allowed it when a kernel was kept. */
     refused = amx_permission();
     text_printf(&t, "; %s, %s", level ? level : "", refused ? refused : "AMX");

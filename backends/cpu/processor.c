@@ -2,6 +2,7 @@
  * this machine's; features that are asked for come on top. */
 #include "backends/cpu/cpu.h"
 #include "ir/cpu_level.h"
+#include <pthread.h>
 #include <unistd.h>
 
 typedef enum Architecture { X86, ARM } Architecture;
@@ -115,35 +116,52 @@ static bool by_name(const char *name, Architecture a, unsigned *features)
 bool cpu_is_host(const BackendOptions *o, const Target *target)
 { return !target->triple && (!o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native")); }
 
+/* What does not change while a process runs, and takes instructions that are slow in a virtual machine. */
+static struct {
+    long first_cache, second_cache, third_cache;
+    const char *name, *features; /* as LLVM says; kept to the end */
+} machine;
+static pthread_once_t caches_once = PTHREAD_ONCE_INIT, names_once = PTHREAD_ONCE_INIT;
+
+static void ask_caches(void)
+{
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+    machine.first_cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    machine.second_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    machine.third_cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+}
+
+static void ask_names(void)
+{
+    machine.name = LLVMGetHostCPUName();
+    machine.features = LLVMGetHostCPUFeatures();
+}
+
 /* Of the processors of which nothing is known but a name: 32 KB or more. */
 static int64_t first_cache(bool host)
 {
-    long bytes = 0;
-#if defined(_SC_LEVEL1_DCACHE_SIZE)
-    if (host) bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-#endif
-    return bytes > 0 ? bytes : 32 << 10;
+    pthread_once(&caches_once, ask_caches);
+    return host && machine.first_cache > 0 ? machine.first_cache : 32 << 10;
 }
 
 /* Of the processors of which nothing is known but a name: those with AMX have 2 MB, and others 512 KB or
  * more. */
 static int64_t second_cache(bool host, unsigned features)
 {
-    long bytes = 0;
-#if defined(_SC_LEVEL2_CACHE_SIZE)
-    if (host) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    if (bytes > 0) return bytes;
+    pthread_once(&caches_once, ask_caches);
+    if (host && machine.second_cache > 0) return machine.second_cache;
     return features & CPU_AMX ? 2 << 20 : 512 << 10;
 }
 
 static int64_t third_cache(bool host)
 {
-    long bytes = 0;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    if (host) bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    return bytes > 0 ? bytes : 0;
+    pthread_once(&caches_once, ask_caches);
+    return host && machine.third_cache > 0 ? machine.third_cache : 0;
 }
 
 void cpu_caches(Text *t)
@@ -163,8 +181,6 @@ static const CpuLevel *asked_level(Session *s, CpuTarget *t)
     return level;
 }
 
-static void dispose_message(void *text) { LLVMDisposeMessage(text); }
-
 void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, const char *triple, CpuTarget *t)
 {
     bool host = cpu_is_host(o, target);
@@ -179,12 +195,9 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
             t->features =
                 arena_printf(&s->arena, "%s%s%s", t->features, *t->features ? "," : "", o->features);
     } else if (host) {
-        char *name = LLVMGetHostCPUName();
-        session_defer(s, dispose_message, name);
-        char *list = LLVMGetHostCPUFeatures();
-        session_defer(s, dispose_message, list);
-        t->cpu = arena_strdup(&s->arena, name);
-        t->features = arena_strdup(&s->arena, list);
+        pthread_once(&names_once, ask_names);
+        t->cpu = machine.name;
+        t->features = machine.features;
         if (o->features && *o->features)
             t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
     } else {

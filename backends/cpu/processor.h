@@ -52,7 +52,7 @@ bool cpu_is_host(const BackendOptions *, const Target *);
 void cpu_resolve(Session *, const BackendOptions *, const Target *, const char *triple, CpuTarget *out);
 /* The multiply-adds of products of this type that a core does in a cycle, by units.def (unit.c). */
 double cpu_product_rate(const CpuTarget *, DType);
-/* The sizes of this machine's caches, which code for any processor depends on, as text. */
+/* The sizes of this machine's caches, as text. */
 void cpu_caches(Text *);
 /* What code depends on besides the module, by inexpensive questions (identity.c); NULL: they do not tell. */
 const char *cpu_identity(Session *, const BackendOptions *, const Target *);

@@ -359,6 +359,13 @@ static inline bool kernel_in_role(const Instr *i)
 /* Whether the value is a function of coordinates and scalars, which is virtual until an operation needs it in
  * registers. */
 bool kernel_is_cheap(const Value *);
+/* What kernel_is_cheap says of many values, while no operation changes (layout_table.c): `size` has a row for
+ * each number of a value, all of them 0 at first. */
+typedef struct CheapValues {
+    uint16_t *size;
+    bool too_deep;
+} CheapValues;
+bool kernel_is_cheap_in(CheapValues *, const Value *);
 bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
 /* The tensor axis of stride 1, or the last axis. *tile_axis receives its axis of the tile; -1: the tile does
  * not have it. */

@@ -155,6 +155,8 @@ static CostWalk walk_of(
 {
     CostWalk w = { .s = s, .f = f, .env = env, .threads = code->threads };
     w.kept = arena_array(&s->arena, CostKept, f->module->next_id);
+    w.cheap = arena_new(&s->arena, CheapValues);
+    w.cheap->size = arena_array(&s->arena, uint16_t, f->module->next_id);
     w.plan = code->plan;
     w.model = d->model;
     w.target = d->target;

@@ -16,6 +16,7 @@ typedef struct Live {
     Arena *arena;
     bool by_element;
     int *begin, *last, n;
+    uint8_t *there; /* what is_computed_there has said, and 1; 0: was not asked */
     VEC(const Value *) values;
 } Live;
 
@@ -29,12 +30,18 @@ static void see(Live *x, const Value *v)
 
 /* Whether the value is computed where it is read, or lies in the registers of what it is made of: these are
  * what is read there. */
-static bool is_computed_there(const Live *x, const Value *v)
+static bool find_computed_there(const Live *x, const Value *v)
 {
     const Instr *d = v->def;
     if (!d || d->n_blocks) return false;
     return d->op == OP_BROADCAST || cost_stays(x->w, d) ||
-           (x->by_element ? cost_is_fused(v) : kernel_is_cheap(v));
+           (x->by_element ? cost_is_fused(x->w, v) : kernel_is_cheap_in(x->w->cheap, v));
+}
+
+static bool is_computed_there(const Live *x, const Value *v)
+{
+    if (!x->there[v->id]) x->there[v->id] = (uint8_t)(1 + find_computed_there(x, v));
+    return x->there[v->id] > 1;
 }
 
 /* What an operand of a product that comes through shared memory takes: it is read fragment by fragment, as
@@ -54,7 +61,8 @@ static void read_at(Live *x, const Value *v)
 {
     if (v->type->kind != TYPE_TILE || x->last[v->id] == x->n) return;
     x->last[v->id] = x->n;
-    for (int k = 0; is_computed_there(x, v) && k < v->def->n_operands; k++) read_at(x, ir_operand(v->def, k));
+    if (!is_computed_there(x, v)) return;
+    for (int k = 0; k < v->def->n_operands; k++) read_at(x, ir_operand(v->def, k));
 }
 
 /* What is read in a loop that began at `start` and comes from outside is in use up to the loop's end. */
@@ -91,12 +99,14 @@ static int live_words(CostWalk *w, bool by_element)
         .arena = a,
         .by_element = by_element,
         .begin = arena_array(a, int, ids),
-        .last = arena_array(a, int, ids) };
+        .last = arena_array(a, int, ids),
+        .there = arena_array(a, uint8_t, ids) };
     number(&x, w->f->body);
     int *change = arena_array(a, int, (size_t)x.n + 1), now = 0, most = 0;
     for (size_t k = 0; k < x.values.len; k++) {
         const Value *v = x.values.data[k];
-        if (x.last[v->id] <= x.begin[v->id] || is_computed_there(&x, v) || kernel_is_cheap(v)) continue;
+        if (x.last[v->id] <= x.begin[v->id] || is_computed_there(&x, v) || kernel_is_cheap_in(w->cheap, v))
+            continue;
         change[x.begin[v->id]] += words_of(&x, v);
         change[x.last[v->id]] -= words_of(&x, v);
     }

@@ -60,11 +60,11 @@ int cost_gathered_words(const CostWalk *w)
     return (int)g.most;
 }
 
-bool cost_is_fused(const Value *v)
+bool cost_is_fused(const CostWalk *w, const Value *v)
 {
     const Instr *d = v->def;
     const Use *u = v->uses;
-    if (kernel_is_cheap(v) || !u) return true;
+    if (kernel_is_cheap_in(w->cheap, v) || !u) return true;
     if (!d || d->n_blocks || u->next || u->user->block != d->block || u->user == ir_terminator(d->block))
         return false;
     if (d->op != OP_CAST && d->op != OP_BROADCAST && !(op_info[d->op].flags & OPF_ELEM)) return false;
@@ -81,7 +81,7 @@ typedef struct Largest {
 static void look_at(Largest *x, const Value *v)
 {
     int words = v->type->kind == TYPE_TILE && v->type->layout ? cost_words(x->w, v->type) : 0;
-    if (words > x->words && !cost_is_fused(v)) x->words = words;
+    if (words > x->words && !cost_is_fused(x->w, v)) x->words = words;
 }
 
 static void look_at_results(void *user, Instr *i)

@@ -32,6 +32,7 @@ typedef struct CostWalk {
     Ranges *ranges; /* NULL until they are asked for */
     const EvalEnv *env;
     CostKept *kept;                           /* by value id */
+    CheapValues *cheap;                       /* of all walks */
     uint32_t walk;                            /* this one, from 1 */
     int64_t coord[3], programs, linear, rank; /* rank: in its cluster */
     Cost c;
@@ -118,7 +119,7 @@ int cost_gathered_words(const CostWalk *);
 int cost_held_words(const CostWalk *);
 /* Whether the vendor's compiler need not hold the tile: each element is computed where the only use of it is.
  */
-bool cost_is_fused(const Value *);
+bool cost_is_fused(const CostWalk *, const Value *);
 /* cost_live.c: the words of a thread that tiles take where the most of them are in use at once. */
 int cost_live_words(CostWalk *);
 

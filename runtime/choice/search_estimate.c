@@ -7,7 +7,6 @@
 #include <math.h>
 
 enum { FEW_STAGES = 2 };
-enum { SESSION_ROOM = 8 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 static int bind_extent(const Search *z, const char *dimension, FrontBinding *out, int n)
 {
@@ -187,16 +186,19 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
 
 /* --- workers ----------------------------------------------------------------------------------------- */
 
+/* A worker parses once; what it makes of one point is forgotten before the next. */
 static bool open_worker(Search *z, SearchWorker *w)
 {
-    if (w->open && w->s.arena.used < SESSION_ROOM) return w->ast != NULL;
-    if (w->open) session_renew(&w->s);
-    else session_init(&w->s, z->s->arena.alloc);
+    bool again = w->open;
+    if (!again) session_init(&w->s, z->s->arena.alloc);
     w->s.arena.plans = &w->plans;
     w->open = true;
-    w->ast = NULL;
     if (setjmp(w->s.oom)) return false;
+    if (again && w->ast) session_renew(&w->s);
+    if (again) return w->ast != NULL;
+    w->ast = NULL;
     w->ast = z->p->parse(z->p->user, &w->s);
+    session_keep(&w->s);
     return w->ast != NULL;
 }
 

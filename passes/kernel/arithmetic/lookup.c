@@ -31,7 +31,8 @@ typedef struct Decoded {
 
 typedef struct Lookup {
     KernelContext *c;
-    Ranges *ranges;
+    Ranges *ranges; /* NULL until they are asked for */
+    CheapValues cheap;
     Decoded **known; /* by value id; NULL: something else */
     uint32_t n;
     InstrList made; /* the definitions of known values */
@@ -77,12 +78,14 @@ static Decoded *begin(const Lookup *l, const Instr *i)
 
 /* An integer that is known to have few bits, as codes that were put side by side are, begins one, too. A
  * number of a place does not, which each thread knows without a table. */
-static Decoded *begin_in_range(const Lookup *l, Value *v)
+static Decoded *begin_in_range(Lookup *l, Value *v)
 {
     if (v->type->kind != TYPE_TILE || !dtype_is_int(v->type->dtype) || dtype_bits(v->type->dtype) > 32)
         return NULL;
+    if (kernel_is_cheap_in(&l->cheap, v)) return NULL;
+    if (!l->ranges) l->ranges = ranges_new(l->c->f);
     RangeInfo x = range_of(l->ranges, v);
-    if (x.lo < 0 || x.hi < 1 || x.hi >= ENTRIES || kernel_is_cheap(v)) return NULL;
+    if (x.lo < 0 || x.hi < 1 || x.hi >= ENTRIES) return NULL;
     Decoded *r = arena_new(&l->c->s->arena, Decoded);
     *r = (Decoded){ .from = v, .bits = 64 - __builtin_clzll((uint64_t)x.hi) };
     for (int k = 0; k < 1 << r->bits; k++) r->entries[k] = scalar_int(k);
@@ -114,7 +117,7 @@ static bool evaluate(const Instr *i, Scalar *in, Scalar *out)
 }
 
 /* An element-wise operation whose operands are constants and values that are known from the same bits. */
-static Decoded *follow(const Lookup *l, const Instr *i)
+static Decoded *follow(Lookup *l, const Instr *i)
 {
     Scalar in[4];
     const Decoded *of[4] = { 0 };
@@ -188,7 +191,8 @@ bool kernel_pass_lookup(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
     VEC(Block *) blocks = { 0 };
-    Lookup l = { .c = c, .n = c->f->module->next_id, .ranges = ranges_new(c->f) };
+    Lookup l = { .c = c, .n = c->f->module->next_id };
+    l.cheap.size = arena_array(&c->s->arena, uint16_t, l.n);
     l.known = arena_array(&c->s->arena, Decoded *, l.n);
     ir_walk(c->f->body, visit, &l);
     for (size_t k = l.made.len; k--;) { /* users before what they use */

@@ -19,7 +19,8 @@
 #include "passes/kernel/kernel.h"
 
 typedef struct Loops {
-    Ranges *ranges;
+    const Func *f;
+    Ranges *ranges; /* NULL until a loop divides */
     Session *s;
     bool marked;
 } Loops;
@@ -65,11 +66,19 @@ static bool can_carry(Loops *l, const Instr *loop, const Instr *i)
            range_of(l->ranges, by).lo >= 1;
 }
 
+static bool divides(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next)
+        if ((i->op == OP_DIV || i->op == OP_REM) && i->results[0].type->kind == TYPE_SCALAR) return true;
+    return false;
+}
+
 static void visit(void *user, Instr *loop)
 {
     Loops *l = user;
-    if (loop->op != OP_FOR || ir_over_programs(loop) || range_of(l->ranges, ir_operand(loop, 2)).lo < 1 ||
-        range_of(l->ranges, ir_operand(loop, 0)).lo < 0)
+    if (loop->op != OP_FOR || ir_over_programs(loop) || !divides(loop->blocks[0])) return;
+    if (!l->ranges) l->ranges = ranges_new(l->f);
+    if (range_of(l->ranges, ir_operand(loop, 2)).lo < 1 || range_of(l->ranges, ir_operand(loop, 0)).lo < 0)
         return;
     for (Instr *i = loop->blocks[0]->first; i; i = i->next)
         if (can_carry(l, loop, i)) {
@@ -80,7 +89,7 @@ static void visit(void *user, Instr *loop)
 
 bool kernel_pass_strength_reduction(KernelContext *c)
 {
-    Loops l = { .ranges = ranges_new(c->f), .s = c->s };
+    Loops l = { .f = c->f, .s = c->s };
     ir_walk(c->f->body, visit, &l);
     return l.marked;
 }

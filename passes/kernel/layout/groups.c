@@ -6,14 +6,19 @@
 static int find(Layouter *c, uint32_t id)
 {
     int r = (int)id;
-    while (c->g[r].parent != r) {
-        c->g[r].parent = c->g[c->g[r].parent].parent;
-        r = c->g[r].parent;
+    while (c->parent[r] != r) {
+        c->parent[r] = c->parent[c->parent[r]];
+        r = c->parent[r];
     }
     return r;
 }
 
-Group *group_of(Layouter *c, const Value *v) { return &c->g[find(c, v->id)]; }
+Group *group_of(Layouter *c, const Value *v)
+{
+    Group **g = &c->g[find(c, v->id)];
+    if (!*g) *g = arena_new(&c->s->arena, Group);
+    return *g;
+}
 
 bool group_takes(const Value *v) { return v->type->kind == TYPE_TILE && !kernel_is_cheap(v); }
 
@@ -24,7 +29,7 @@ static void unite(Layouter *c, const Value *a, const Value *b)
 {
     if (!group_takes_now(c, a) || !group_takes_now(c, b)) return;
     int x = find(c, a->id), y = find(c, b->id);
-    if (x != y) c->g[y].parent = x;
+    if (x != y) c->parent[y] = x;
 }
 
 static void link_carried(Layouter *c, Instr *i)
@@ -346,9 +351,10 @@ static void note_ways_to_left(Layouter *c)
 void group_all(Layouter *c)
 {
     c->n = c->f->module->next_id;
-    c->g = arena_array(&c->s->arena, Group, c->n);
+    c->g = arena_array(&c->s->arena, Group *, c->n);
+    c->parent = arena_array(&c->s->arena, int, c->n);
     c->cheap.size = arena_array(&c->s->arena, uint16_t, c->n);
-    for (uint32_t i = 0; i < c->n; i++) c->g[i].parent = (int)i;
+    for (uint32_t i = 0; i < c->n; i++) c->parent[i] = (int)i;
     ir_walk(c->f->body, link_values, c);
     ir_walk(c->f->body, link_indexed, c);
     ir_walk(c->f->body, note_anchors, c);

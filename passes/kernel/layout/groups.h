@@ -5,8 +5,7 @@
 #include "passes/kernel/warp_specialization/bulk_store.h"
 
 typedef struct Group {
-    int parent; /* union-find over value ids */
-    bool mma;   /* the group holds the result of a matrix product */
+    bool mma; /* the group holds the result of a matrix product */
     /* The kind of the first product that a matrix unit computes. The results of other products are converted
      * if their fragments differ. */
     LayoutMma kind;
@@ -56,19 +55,12 @@ typedef struct Group {
     int64_t shape[TILE_MAX_RANK];
 } Group;
 
-/* What kernel_is_cheap says of many values, while no operation changes (layout_table.c): `size` has a row for
- * each number of a value, all of them 0 at first. */
-typedef struct CheapValues {
-    uint16_t *size;
-    bool too_deep;
-} CheapValues;
-bool kernel_is_cheap_in(CheapValues *, const Value *);
-
 typedef struct Layouter {
     Session *s;
     Func *f;
     KernelPlan *p;
-    Group *g;
+    int *parent; /* union-find over value ids */
+    Group **g;   /* of values that stand for their group; NULL until one is asked for */
     uint32_t n;
     Ranges *ranges;    /* NULL until they are asked for, by group_all alone */
     CheapValues cheap; /* of those that have numbers below n, until operands get the layouts they need */
