@@ -5,20 +5,24 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { FEW_BYTES = 64, SOME_BYTES = 128 }; /* that a thread spills */
+enum { FEW_BYTES = COMPILE_FEW_BYTES, SOME_BYTES = 128 }; /* that a thread spills */
+
+/* Half as many, or one less where few words are in memory. Few words are no reason to leave one CTA alone,
+ * which has nothing to do while its warps wait. Three become two, which may do. */
+int compile_next_ctas(int spilled, int ctas)
+{
+    if (spilled <= FEW_BYTES || ctas <= 1 || (ctas == 2 && spilled <= SOME_BYTES)) return 0;
+    return spilled > SOME_BYTES ? (ctas == 3 ? 2 : ctas / 2) : ctas - 1;
+}
 
 /* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
- * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
- * words are few, as long as that helps. Few words are no reason to leave one CTA alone, which has nothing to
- * do while its warps wait. */
+ * cost more than fewer CTAs on a multiprocessor: compiles again for fewer, as long as that helps. */
 bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     CompileOptions options = m->options;
-    while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
+    for (int ctas; (ctas = compile_next_ctas(compiled->artifact.spill_bytes, text->artifact.ctas)) > 0;) {
         Compiled again, of;
-        int ctas = text->artifact.ctas;
-        if (ctas == 2 && compiled->artifact.spill_bytes <= SOME_BYTES) return true;
-        options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
+        options.passes.most_ctas = ctas;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
             return false;
         of = again;
