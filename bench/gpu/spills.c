@@ -104,7 +104,7 @@ static bool make(Spills *z, Session *s, const Problem *p, ProblemView *v, const 
     with.n_fixed += n;
     *m = (Made){ .cost = c.cost, .ns = cost_estimate(&c.cost, &p->device, &bound) };
     if (!compile_within(z, s, p, &with, 0, m)) return false;
-    for (int ctas; z->again && (ctas = compile_next_ctas((int)m->spilled, m->ctas)) > 0;) {
+    for (int ctas; z->again && (ctas = compile_next_ctas(z->target, m->cost.threads, (int)m->spilled, m->ctas)) > 0;) {
         Made fewer = *m;
         if (!compile_within(z, s, p, &with, ctas, &fewer)) return false;
         if (fewer.spilled >= m->spilled) break;

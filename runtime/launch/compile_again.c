@@ -7,12 +7,23 @@
 
 enum { FEW_BYTES = COMPILE_FEW_BYTES, SOME_BYTES = 128 }; /* that a thread spills */
 
-/* Half as many, or one less where few words are in memory. Few words are no reason to leave one CTA alone,
- * which has nothing to do while its warps wait. Three become two, which may do. */
-int compile_next_ctas(int spilled, int ctas)
+/* The registers of a thread where so many CTAs share a multiprocessor. */
+static int registers_of(const Target *t, int threads, int ctas)
+{
+    int most = t->sm_registers / (threads * ctas) / t->register_step * t->register_step;
+    return most < t->max_registers ? most : t->max_registers;
+}
+
+/* Half as many, or one less where few words are in memory; three become two, which may do. Then so few that a
+ * thread gets more registers. Few words are no reason to leave one CTA alone, which has nothing to do while its
+ * warps wait. */
+int compile_next_ctas(const Target *t, int threads, int spilled, int ctas)
 {
     if (spilled <= FEW_BYTES || ctas <= 1 || (ctas == 2 && spilled <= SOME_BYTES)) return 0;
-    return spilled > SOME_BYTES ? (ctas == 3 ? 2 : ctas / 2) : ctas - 1;
+    int next = spilled > SOME_BYTES && ctas != 3 ? ctas / 2 : ctas - 1;
+    const int least = spilled > SOME_BYTES ? 1 : 2, registers = registers_of(t, threads, ctas);
+    while (next > least && registers_of(t, threads, next) <= registers) next--;
+    return registers_of(t, threads, next) > registers ? next : 0;
 }
 
 /* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
@@ -20,7 +31,8 @@ int compile_next_ctas(int spilled, int ctas)
 bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     CompileOptions options = m->options;
-    for (int ctas; (ctas = compile_next_ctas(compiled->artifact.spill_bytes, text->artifact.ctas)) > 0;) {
+    for (int ctas; (ctas = compile_next_ctas(options.target, text->artifact.shape.threads,
+                        compiled->artifact.spill_bytes, text->artifact.ctas)) > 0;) {
         Compiled again, of;
         options.passes.most_ctas = ctas;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))

@@ -27,7 +27,7 @@ void making_key(Making *);
 /* compile_again.c. compiled, text: of the vendor's compiler, and what it was given; they become those of the
  * code that is better. False after diagnostics. */
 /* The CTAs on a multiprocessor to compile for instead; 0: it stays. */
-int compile_next_ctas(int spilled, int ctas);
+int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_other(Making *, Ast *, Compiled *compiled, Compiled *text);

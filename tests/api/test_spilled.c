@@ -2,6 +2,7 @@
  * another one is compiled and taken, the cache remembers which, and what is given stays. On a fake driver. */
 #define _GNU_SOURCE
 #include "api.h"
+#include "runtime/launch/making.h"
 #include <unistd.h>
 
 static const char text[] =
@@ -139,12 +140,28 @@ static void test_kept(void)
     CU_ASSERT_EQUAL(all.compiles, 0);
 }
 
+/* Fewer CTAs are asked for only where a thread then has more registers. */
+static void test_fewer_ctas(void)
+{
+    enum { FEW = 64, SOME = 100, MANY = 4000 };
+    const Target *t = target_find("cuda:sm_90a");
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, FEW, 16), 0);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, SOME, 16), 14); /* 15 leave 64 registers as 16 do */
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, MANY, 16), 8);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 128, MANY, 3), 2);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 128, MANY, 2), 0); /* a thread has all that it can have */
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 512, MANY, 2), 1);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 512, SOME, 2), 0);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 1024, MANY, 1), 0);
+}
+
 int main(int argc, char **argv)
 {
     strcpy(folder, "/tmp/tile-spilled-XXXXXX");
     if (!mkdtemp(folder)) return 1;
     snprintf(table, sizeof table, "%s.json", folder);
-    static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept } };
+    static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept },
+        { "fewer_ctas", test_fewer_ctas } };
     int r = unit_run("spilled", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     unlink(table);
     return new_folder() ? 1 : r;
