@@ -118,13 +118,13 @@ static bool make_best(
     Spills *z, Session *s, const Problem *p, ProblemView *v, const SearchResult *r, Made *m, const char **name)
 {
     if (!make(z, s, p, v, r->config, r->n, m)) return false;
-    double least = r->ns + r->spilled * (double)m->spilled;
+    double least = compile_with_spills(r->ns, r->spilled, (int)m->spilled);
     *name = "";
     for (int k = 0; z->again && m->spilled > COMPILE_FEW_BYTES && k < r->n_others; k++) {
         const SearchOther *o = &r->other[k];
         Made other;
         if (o->ns >= least || !make(z, s, p, v, o->config, o->n, &other)) continue;
-        double ns = o->ns + o->spilled * (double)other.spilled;
+        double ns = compile_with_spills(o->ns, o->spilled, (int)other.spilled);
         if (ns >= least) continue;
         least = ns;
         *m = other;

@@ -155,6 +155,14 @@ static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Co
            compile_for_fewer(m, ast, compiled, text);
 }
 
+/* The estimate of a configuration of which a thread spills so many bytes. That spills are more than few counts
+ * beside their bytes: loads that the vendor's compiler could otherwise begin early wait for registers. */
+double compile_with_spills(double ns, double of_byte, int bytes)
+{
+    const double MANY = 1.125;
+    return (bytes > FEW_BYTES ? MANY : 1) * ns + of_byte * bytes;
+}
+
 /* Where the chosen configuration keeps many words in memory, which its estimate did not count, those that may
  * be taken instead are compiled, and the one counts that should run fastest with what each of them keeps
  * there. A note of it is left for other processes. */
@@ -165,7 +173,7 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
     int taken = -1, bytes = compiled->artifact.spill_bytes;
     if (!making_is_open(m, compiled)) return true;
     CacheKey note = note_key(m);
-    double least = c->ns + c->spilled * bytes;
+    double least = compile_with_spills(c->ns, c->spilled, bytes);
     for (int i = 0; i < c->n_others; i++) {
         const SearchOther *o = &c->other[i];
         Compiled again, of;
@@ -174,8 +182,9 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
         int errors = m->s->n_errors;
         bool ok = compile_other(m, ast, i, &again, &of);
         diag_forget(m->s, last, errors);
-        double ns = ok && again.artifact.spill_bytes >= 0 ? o->ns + o->spilled * again.artifact.spill_bytes
-                                                          : INFINITY;
+        double ns = ok && again.artifact.spill_bytes >= 0
+                        ? compile_with_spills(o->ns, o->spilled, again.artifact.spill_bytes)
+                        : INFINITY;
         if (ns >= least) continue;
         least = ns;
         taken = i;

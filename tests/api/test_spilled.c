@@ -110,6 +110,15 @@ static void test_other(void)
     CU_ASSERT_EQUAL(pinned.compiles, 1);
 }
 
+/* More bytes than few count beside the time that they take: what is estimated a little slower is taken, and
+ * what spills as much is not. */
+static void test_little_slower(void)
+{
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) > compile_with_spills(110, 0.001, 64));
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) < compile_with_spills(110, 0.001, 200));
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) < compile_with_spills(130, 0.001, 0));
+}
+
 /* What is given stays, beside a cache that has the other one, and the chosen one of it does not stand for
  * what was compared. */
 static void test_kept(void)
@@ -161,6 +170,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     snprintf(table, sizeof table, "%s.json", folder);
     static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept },
+        { "little_slower", test_little_slower },
         { "fewer_ctas", test_fewer_ctas } };
     int r = unit_run("spilled", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     unlink(table);
