@@ -338,7 +338,16 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
     return true;
 }
 
-enum { FEW_PLACES = 32 }; /* of a thread's accesses, that registers hold beside accumulators */
+/* Whether the places of n accesses are computed where they are used, from one of them. They depend on the
+ * thread alone: the vendor's compiler would compute them ahead of a loop, or once for several products, and
+ * spill them. Registers hold few of them beside accumulators, more if other warps load the tiles. */
+static bool has_many_places(const Emit *e, int n)
+{
+    enum { FEW_BESIDE_TILES = 8, FEW_PLACES = 32 };
+    if (e->plan->producer_warps) return n > FEW_PLACES;
+    bool in_loop = e->here && e->here->block != e->f->body;
+    return !is_hip(e) && (in_loop || e->multiplies) && n > FEW_BESIDE_TILES;
+}
 
 /* Moves all registers of l (in `array`) to or from the shared tile at `base`. */
 static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
@@ -358,9 +367,7 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
     }
     bool looped = plain_vector(v, d) && regs % n == 0;
     Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1 };
-    /* Places of so many elements depend on the thread alone. Outside of consumers' loops over steps, the
-     * vendor's compiler would compute them before the first program, and spill them beside the sums. */
-    bool apart = e->plan->producer_warps && o.n > FEW_PLACES;
+    bool apart = has_many_places(e, o.n);
     if (!e->measure && (e->iteration || apart) && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
         Index *c[TILE_MAX_RANK];
         coords_at(e, l, index_number(e, 0), c);

@@ -188,12 +188,22 @@ static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
     return chain;
 }
 
-/* Uses several chains, so that additions overlap. They are combined in a fixed order. */
+/* Several chains for a row, so that additions overlap; rows overlap too, so that many have fewer chains, which
+ * take as many registers. */
+static int chains_of(const Reduction *q)
+{
+    enum { LONG_ROW = 16, MOST_CHAINS = 4, MOST_TOGETHER = 32 };
+    int chains = q->n / q->m >= LONG_ROW ? MOST_CHAINS : 1;
+    while (chains > 1 && chains * q->m > MOST_TOGETHER) chains /= 2;
+    return chains;
+}
+
+/* Chains are combined in a fixed order. */
 static void join_registers(Emit *e, const Reduction *q)
 {
     const Value *x = ir_operand(q->i, 0);
     const char *a = q->array;
-    int chains = q->n / q->m >= 16 ? 4 : 1;
+    int chains = chains_of(q);
     DType d = x->type->dtype;
     bool padded = q->l->cover[q->axis] != q->l->tile[q->axis];
     line(e, "%s %s[%d];", ctype(q->acc), a, q->m * chains);

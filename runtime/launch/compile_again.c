@@ -5,20 +5,36 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { FEW_BYTES = 64, SOME_BYTES = 128 }; /* that a thread spills */
+enum { FEW_BYTES = COMPILE_FEW_BYTES, SOME_BYTES = 128 }; /* that a thread spills */
+
+/* The registers of a thread where so many CTAs share a multiprocessor. */
+static int registers_of(const Target *t, int threads, int ctas)
+{
+    int most = t->sm_registers / (threads * ctas) / t->register_step * t->register_step;
+    return most < t->max_registers ? most : t->max_registers;
+}
+
+/* Half as many, or one less where few words are in memory; three become two, which may do. Then so few that a
+ * thread gets more registers. Few words are no reason to leave one CTA alone, which has nothing to do while its
+ * warps wait. */
+int compile_next_ctas(const Target *t, int threads, int spilled, int ctas)
+{
+    if (spilled <= FEW_BYTES || ctas <= 1 || (ctas == 2 && spilled <= SOME_BYTES)) return 0;
+    int next = spilled > SOME_BYTES && ctas != 3 ? ctas / 2 : ctas - 1;
+    const int least = spilled > SOME_BYTES ? 1 : 2, registers = registers_of(t, threads, ctas);
+    while (next > least && registers_of(t, threads, next) <= registers) next--;
+    return registers_of(t, threads, next) > registers ? next : 0;
+}
 
 /* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
- * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
- * words are few, as long as that helps. Few words are no reason to leave one CTA alone, which has nothing to
- * do while its warps wait. */
+ * cost more than fewer CTAs on a multiprocessor: compiles again for fewer, as long as that helps. */
 bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     CompileOptions options = m->options;
-    while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
+    for (int ctas; (ctas = compile_next_ctas(options.target, text->artifact.shape.threads,
+                        compiled->artifact.spill_bytes, text->artifact.ctas)) > 0;) {
         Compiled again, of;
-        int ctas = text->artifact.ctas;
-        if (ctas == 2 && compiled->artifact.spill_bytes <= SOME_BYTES) return true;
-        options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
+        options.passes.most_ctas = ctas;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
             return false;
         of = again;
@@ -139,6 +155,14 @@ static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Co
            compile_for_fewer(m, ast, compiled, text);
 }
 
+/* The estimate of a configuration of which a thread spills so many bytes. That spills are more than few counts
+ * beside their bytes: loads that the vendor's compiler could otherwise begin early wait for registers. */
+double compile_with_spills(double ns, double of_byte, int bytes)
+{
+    const double MANY = 1.125;
+    return (bytes > FEW_BYTES ? MANY : 1) * ns + of_byte * bytes;
+}
+
 /* Where the chosen configuration keeps many words in memory, which its estimate did not count, those that may
  * be taken instead are compiled, and the one counts that should run fastest with what each of them keeps
  * there. A note of it is left for other processes. */
@@ -149,7 +173,7 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
     int taken = -1, bytes = compiled->artifact.spill_bytes;
     if (!making_is_open(m, compiled)) return true;
     CacheKey note = note_key(m);
-    double least = c->ns + c->spilled * bytes;
+    double least = compile_with_spills(c->ns, c->spilled, bytes);
     for (int i = 0; i < c->n_others; i++) {
         const SearchOther *o = &c->other[i];
         Compiled again, of;
@@ -158,8 +182,9 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
         int errors = m->s->n_errors;
         bool ok = compile_other(m, ast, i, &again, &of);
         diag_forget(m->s, last, errors);
-        double ns = ok && again.artifact.spill_bytes >= 0 ? o->ns + o->spilled * again.artifact.spill_bytes
-                                                          : INFINITY;
+        double ns = ok && again.artifact.spill_bytes >= 0
+                        ? compile_with_spills(o->ns, o->spilled, again.artifact.spill_bytes)
+                        : INFINITY;
         if (ns >= least) continue;
         least = ns;
         taken = i;

@@ -3,6 +3,8 @@
 #pragma once
 #include "runtime/choice/chooser.h"
 
+enum { COMPILE_FEW_BYTES = 64 }; /* that a thread spills, for which nothing is compiled again */
+
 /* The data for making one variant, in the session's arena. */
 typedef struct Making {
     tile_kernel *k;
@@ -24,6 +26,10 @@ void making_key(Making *);
 
 /* compile_again.c. compiled, text: of the vendor's compiler, and what it was given; they become those of the
  * code that is better. False after diagnostics. */
+/* The CTAs on a multiprocessor to compile for instead; 0: it stays. */
+int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
+/* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it. */
+double compile_with_spills(double ns, double of_byte, int bytes);
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_other(Making *, Ast *, Compiled *compiled, Compiled *text);

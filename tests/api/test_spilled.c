@@ -2,6 +2,7 @@
  * another one is compiled and taken, the cache remembers which, and what is given stays. On a fake driver. */
 #define _GNU_SOURCE
 #include "api.h"
+#include "runtime/launch/making.h"
 #include <unistd.h>
 
 static const char text[] =
@@ -109,6 +110,15 @@ static void test_other(void)
     CU_ASSERT_EQUAL(pinned.compiles, 1);
 }
 
+/* More bytes than few count beside the time that they take: what is estimated a little slower is taken, and
+ * what spills as much is not. */
+static void test_little_slower(void)
+{
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) > compile_with_spills(110, 0.001, 64));
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) < compile_with_spills(110, 0.001, 200));
+    CU_ASSERT(compile_with_spills(100, 0.001, 200) < compile_with_spills(130, 0.001, 0));
+}
+
 /* What is given stays, beside a cache that has the other one, and the chosen one of it does not stand for
  * what was compared. */
 static void test_kept(void)
@@ -139,12 +149,29 @@ static void test_kept(void)
     CU_ASSERT_EQUAL(all.compiles, 0);
 }
 
+/* Fewer CTAs are asked for only where a thread then has more registers. */
+static void test_fewer_ctas(void)
+{
+    enum { FEW = 64, SOME = 100, MANY = 4000 };
+    const Target *t = target_find("cuda:sm_90a");
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, FEW, 16), 0);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, SOME, 16), 14); /* 15 leave 64 registers as 16 do */
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 64, MANY, 16), 8);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 128, MANY, 3), 2);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 128, MANY, 2), 0); /* a thread has all that it can have */
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 512, MANY, 2), 1);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 512, SOME, 2), 0);
+    CU_ASSERT_EQUAL(compile_next_ctas(t, 1024, MANY, 1), 0);
+}
+
 int main(int argc, char **argv)
 {
     strcpy(folder, "/tmp/tile-spilled-XXXXXX");
     if (!mkdtemp(folder)) return 1;
     snprintf(table, sizeof table, "%s.json", folder);
-    static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept } };
+    static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept },
+        { "little_slower", test_little_slower },
+        { "fewer_ctas", test_fewer_ctas } };
     int r = unit_run("spilled", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     unlink(table);
     return new_folder() ? 1 : r;

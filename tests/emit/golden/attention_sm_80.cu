@@ -755,11 +755,12 @@ attention(const i64 grid0,
     /* cast_80 to convert_287: from one layout among the threads to another, through shared memory, within warps */
     const u32 sh_t68 = shared_base + SCRATCH + 0;
     __syncthreads();
+    u32 o_t69 = c3 * 2 + (c2) * 128;
+    o_t69 = o_t69 ^ (o_t69 >> 1 & 64u) ^ (o_t69 >> 2 & 64u) ^ (o_t69 >> 3 & 64u) ^ (o_t69 >> 4 & 48u) ^ (o_t69 >> 6 & 80u) ^ (o_t69 >> 8 & 16u);
+    pin_word(o_t69);
 #pragma unroll
     for (int v = 0; v < 16; v++) {
-        u32 o_t69 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
-        o_t69 = o_t69 ^ (o_t69 >> 1 & 64u) ^ (o_t69 >> 2 & 64u) ^ (o_t69 >> 3 & 64u) ^ (o_t69 >> 4 & 48u) ^ (o_t69 >> 6 & 80u) ^ (o_t69 >> 8 & 16u);
-        sts_b32(sh_t68 + o_t69, &cast_80[(2 * v) / 2]);
+        sts_b32(sh_t68 + (o_t69 ^ (0 ^ ((v) >> 0 & 1) * 16 ^ ((v) >> 1 & 1) * 16 ^ ((v) >> 2 & 1) * 32 ^ ((v) >> 3 & 1) * 64)) + (v % 2 * 1024), &cast_80[(2 * v) / 2]);
     }
     warp_sync();
     u32 convert_287[16];
@@ -769,41 +770,36 @@ attention(const i64 grid0,
     }
     u32 o_t70 = c4 * 2 + (c2) * 128;
     o_t70 = o_t70 ^ (o_t70 >> 1 & 64u) ^ (o_t70 >> 2 & 64u) ^ (o_t70 >> 3 & 64u) ^ (o_t70 >> 4 & 48u) ^ (o_t70 >> 6 & 80u) ^ (o_t70 >> 8 & 16u);
+    pin_word(o_t70);
     u32 w_t71[4];
-    lds_b128(w_t71, sh_t68 + o_t70);
+    lds_b128(w_t71, sh_t68 + o_t70 + 0);
     convert_287[0] = w_t71[0];
     convert_287[2] = w_t71[1];
     convert_287[4] = w_t71[2];
     convert_287[6] = w_t71[3];
-    u32 o_t72 = c4 * 2 + ((c2 + 8)) * 128;
-    o_t72 = o_t72 ^ (o_t72 >> 1 & 64u) ^ (o_t72 >> 2 & 64u) ^ (o_t72 >> 3 & 64u) ^ (o_t72 >> 4 & 48u) ^ (o_t72 >> 6 & 80u) ^ (o_t72 >> 8 & 16u);
+    u32 w_t72[4];
+    lds_b128(w_t72, sh_t68 + (o_t70 ^ 16) + 1024);
+    convert_287[1] = w_t72[0];
+    convert_287[3] = w_t72[1];
+    convert_287[5] = w_t72[2];
+    convert_287[7] = w_t72[3];
     u32 w_t73[4];
-    lds_b128(w_t73, sh_t68 + o_t72);
-    convert_287[1] = w_t73[0];
-    convert_287[3] = w_t73[1];
-    convert_287[5] = w_t73[2];
-    convert_287[7] = w_t73[3];
-    u32 o_t74 = (c4 + 32) * 2 + (c2) * 128;
-    o_t74 = o_t74 ^ (o_t74 >> 1 & 64u) ^ (o_t74 >> 2 & 64u) ^ (o_t74 >> 3 & 64u) ^ (o_t74 >> 4 & 48u) ^ (o_t74 >> 6 & 80u) ^ (o_t74 >> 8 & 16u);
-    u32 w_t75[4];
-    lds_b128(w_t75, sh_t68 + o_t74);
-    convert_287[8] = w_t75[0];
-    convert_287[10] = w_t75[1];
-    convert_287[12] = w_t75[2];
-    convert_287[14] = w_t75[3];
-    u32 o_t76 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
-    o_t76 = o_t76 ^ (o_t76 >> 1 & 64u) ^ (o_t76 >> 2 & 64u) ^ (o_t76 >> 3 & 64u) ^ (o_t76 >> 4 & 48u) ^ (o_t76 >> 6 & 80u) ^ (o_t76 >> 8 & 16u);
-    u32 w_t77[4];
-    lds_b128(w_t77, sh_t68 + o_t76);
-    convert_287[9] = w_t77[0];
-    convert_287[11] = w_t77[1];
-    convert_287[13] = w_t77[2];
-    convert_287[15] = w_t77[3];
-    u16 *const O_t78 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
+    lds_b128(w_t73, sh_t68 + (o_t70 ^ 64) + 0);
+    convert_287[8] = w_t73[0];
+    convert_287[10] = w_t73[1];
+    convert_287[12] = w_t73[2];
+    convert_287[14] = w_t73[3];
+    u32 w_t74[4];
+    lds_b128(w_t74, sh_t68 + (o_t70 ^ 80) + 1024);
+    convert_287[9] = w_t74[0];
+    convert_287[11] = w_t74[1];
+    convert_287[13] = w_t74[2];
+    convert_287[15] = w_t74[3];
+    u16 *const O_t75 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t79[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t78 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t79);
+        const u32 w_t76[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t75 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t76);
     }
 }
 #undef SCRATCH
