@@ -163,6 +163,104 @@ bool emit_row_block_load(
     return true;
 }
 
+/* The registers of a thread in the order of memory, in pieces of `bytes` that follow each other and begin at
+ * multiples of them, for every thread; 0: there are none of a word or more. */
+static int pieces_of(const RowBlock *b, const int64_t *shape, uint32_t *order)
+{
+    const Layout *l = b->l;
+    int32_t at[TILE_MAX_RANK];
+    int n = (int)layout_regs(l);
+    int64_t *offset = arena_array(&b->e->s->arena, int64_t, (size_t)n);
+    if (!l->separable || l->rank != 2 || l->cover[0] != l->tile[0] || l->cover[1] != l->tile[1]) return 0;
+    for (int r = 0; r < n; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, at);
+        offset[r] = (at[0] * shape[1] + at[1]) * b->bytes;
+        int k = r;
+        for (; k > 0 && offset[order[k - 1]] > offset[r]; k--) order[k] = order[k - 1];
+        order[k] = (uint32_t)r;
+    }
+    int most = 16;
+    for (uint32_t t = 0; t < layout_lanes(l) * layout_warps(l); t++) {
+        layout_element(l, 0, t % layout_lanes(l), t / layout_lanes(l), 0, at);
+        while (most >= 4 && (at[0] * shape[1] + at[1]) * b->bytes % most) most /= 2;
+    }
+    for (; most >= 4; most /= 2) {
+        int per = most / b->bytes;
+        bool whole = n % per == 0;
+        for (int k = 0; k < n && whole; k++)
+            whole = k % per ? offset[order[k]] == offset[order[k - 1]] + b->bytes
+                            : offset[order[k]] % most == 0;
+        if (whole) return most;
+    }
+    return 0;
+}
+
+/* The word of the elements that these registers hold, by one byte permutation for each two of their words. */
+static const char *word_of(const RowBlock *b, const char *from, const uint32_t *reg)
+{
+    Emit *e = b->e;
+    const char *all = NULL;
+    uint32_t words[4], n = 0, kept = 0x3210;
+    int in_word = per_word(b->bits);
+    for (int k = 0; k < in_word; k++) {
+        uint32_t w = reg[k] / (uint32_t)in_word, known = 0;
+        while (known < n && words[known] != w) known++;
+        if (known == n) words[n++] = w;
+    }
+    bool same = n == 1;
+    for (int k = 0; k < in_word; k++) same = same && reg[k] % (uint32_t)in_word == (uint32_t)k;
+    if (same) return str(e, "%s[%u]", from, words[0]);
+    for (uint32_t w = 0; w == 0 || w < n; w += w ? 1 : 2) {
+        uint32_t which = kept;
+        for (int k = 0; k < 4; k++) {
+            uint32_t r = reg[k / b->bytes], of = r / (uint32_t)in_word;
+            uint32_t byte = r % (uint32_t)in_word * (uint32_t)b->bytes + (uint32_t)(k % b->bytes);
+            bool first = !w && of == words[0], second = n > 1 && of == words[w ? w : 1];
+            if (first || second) which = (which & ~(15u << 4 * k)) | (byte + (first ? 0 : 4)) << 4 * k;
+        }
+        all = str(e, "%s(%s, %s, 0x%xu)", use(e, "byte_perm"), w ? all : str(e, "%s[%u]", from, words[0]),
+            str(e, "%s[%u]", from, n > 1 ? words[w ? w : 1] : words[0]), which);
+    }
+    return all;
+}
+
+/* Writes whole words of a thread's registers to shared memory; false: they hold none. */
+static bool store_pieces(const RowBlock *b, const Type *t, const char *from, const char *holder)
+{
+    Emit *e = b->e;
+    uint32_t *order = arena_array(&e->s->arena, uint32_t, layout_regs(b->l));
+    int bytes = pieces_of(b, t->shape, order), in_word = per_word(b->bits);
+    if (!bytes) return false;
+    const char *put = use(e, str(e, "sts_b%d", 8 * bytes));
+    for (uint32_t k = 0; k < layout_regs(b->l); k += (uint32_t)(bytes / b->bytes)) {
+        Index *c[TILE_MAX_RANK] = { 0 };
+        const char *words = tmp(e, "words"), *all = "";
+        coords_at(e, b->l, index_number(e, (int)order[k]), c);
+        for (int w = 0; w < bytes / 4; w++)
+            all = str(e, "%s%s%s", all, w ? ", " : "", word_of(b, from, order + k + w * in_word));
+        line(e, "const u32 %s[%d] = { %s };", words, bytes / 4, all);
+        line(e, "%s%s(%s + (%s) * %d, %s);", *holder ? str(e, "if (%s) ", holder) : "", put, b->shared,
+            row_major(e, c, t), b->bytes, words);
+    }
+    return true;
+}
+
+static void store_elements(const RowBlock *b, const Type *t, const char *from, const char *holder)
+{
+    Emit *e = b->e;
+    const char *put = use(e, b->words ? "sts_w32" : str(e, "sts_%s", dtype_name(b->bits)));
+    int per = b->words ? per_word(b->bits) : 1;
+    for (int k = 0; k < (int)layout_regs(b->l); k += per) {
+        Index *c[TILE_MAX_RANK] = { 0 }, *r = index_number(e, k);
+        coords_at(e, b->l, r, c);
+        const char *cond = both_conditions(e, holder, tile_condition(e, b->l, r, c)),
+                   *what = str(e, "%s(%s + (%s) * %d, %s);", put, b->shared, row_major(e, c, t), b->bytes,
+                       b->words ? str(e, "%s[%d]", from, k / per) : stored_element(e, from, b->bits, r));
+        if (*cond) line(e, "if (%s) %s", cond, what);
+        else line(e, "%s", what);
+    }
+}
+
 bool emit_row_block_store(
     Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *from)
 {
@@ -172,20 +270,10 @@ bool emit_row_block_store(
     ir_mem_parts(i, &m);
     note_wide(e, WAY_COPY, true, w, NULL, 16);
     note_elements(e, true, l, m.values[0]->type, NULL);
-    const char *put = use(e, b.words ? "sts_w32" : str(e, "sts_%s", dtype_name(b.bits))),
-               *holder = unique_holder(e, l);
     barrier(e);
-    int per = b.words ? per_word(b.bits) : 1;
-    for (int k = 0; k < (int)layout_regs(l); k += per) {
-        Index *c[TILE_MAX_RANK] = { 0 }, *r = index_number(e, k);
-        coords_at(e, l, r, c);
-        const char *cond = both_conditions(e, holder, tile_condition(e, l, r, c)),
-                   *what = str(e, "%s(%s + (%s) * %d, %s);", put, b.shared,
-                       row_major(e, c, m.values[0]->type), b.bytes,
-                       b.words ? str(e, "%s[%d]", from, k / per) : stored_element(e, from, b.bits, r));
-        if (*cond) line(e, "if (%s) %s", cond, what);
-        else line(e, "%s", what);
-    }
+    const char *holder = unique_holder(e, l);
+    if (!store_pieces(&b, m.values[0]->type, from, holder))
+        store_elements(&b, m.values[0]->type, from, holder);
     barrier(e);
     begin_vectors(&b);
     const char *store = str(e, "stg%s_b128", window_hint(e, w, ACCESS_VECTOR));

@@ -68,8 +68,14 @@ static void scan_in_thread(Emit *e, const Scan *s)
     end_block(e);
 }
 
-/* Computes the combination of the runs of the lanes before this one. */
-static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const char *shuffle)
+/* Whether the lanes of a warp have all of a row, one element each: what they combine for the lanes behind them
+ * is the result. Floats keep the order of their sums. */
+static bool ends_in_lanes(const Scan *s)
+{ return s->w.per == 1 && s->w.lanes > 1 && s->l->tile[s->axis] <= s->w.lanes && dtype_is_int(s->acc); }
+
+/* Computes the combination of the runs of the lanes before this one; whole: of this one too, the result. */
+static void scan_across_lanes(
+    Emit *e, const Scan *s, const char *total, const char *shuffle, bool whole)
 {
     int lanes = s->w.lanes;
     const char *t = s->type;
@@ -81,6 +87,10 @@ static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const c
         line(e, "const %s %s = %s;", t, sum, joined(e, s, y, total));
         if (s->back) line(e, "if ((lane & %d) + %d < %d) %s = %s;", lanes - 1, d, lanes, total, sum);
         else line(e, "if ((lane & %d) >= %d) %s = %s;", lanes - 1, d, total, sum);
+    }
+    if (whole) {
+        line(e, "%s[g] = %s;", s->run, total);
+        return;
     }
     const char *y = tmp(e, "y");
     line(e, "const %s %s = %s(%s, lane %s 1);", t, y, shuffle, total, s->back ? "+" : "-");
@@ -123,6 +133,16 @@ static void scan_across_warps(Emit *e, const Scan *s)
     end_block(e);
 }
 
+/* Combines what is before each run with its elements. */
+static void join_runs(Emit *e, const Scan *s, int n)
+{
+    scan_across_warps(e, s);
+    begin_unrolled(e, "i", n);
+    const char *before = str(e, "%s[i / %d]", s->before, s->w.per);
+    line(e, "%s[i] = %s;", s->run, joined(e, s, before, str(e, "%s[i]", s->run)));
+    end_block(e);
+}
+
 void emit_scan(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0);
@@ -144,16 +164,13 @@ void emit_scan(Emit *e, Instr *i)
                *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, r));
     line(e, "%s[i] = %s;", s.run, *cond ? str(e, "%s ? %s : %s", cond, v, s.none) : v);
     end_block(e);
+    bool whole = ends_in_lanes(&s);
     begin_unrolled(e, "g", s.w.groups);
     scan_in_thread(e, &s);
     const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(s.acc)));
     line(e, "%s[g] = %s;", s.before, s.none);
-    scan_across_lanes(e, &s, total, shuffle);
+    scan_across_lanes(e, &s, total, shuffle, whole);
     end_block(e);
-    scan_across_warps(e, &s);
-    begin_unrolled(e, "i", n);
-    const char *before = str(e, "%s[i / %d]", s.before, s.w.per);
-    line(e, "%s[i] = %s;", s.run, joined(e, &s, before, str(e, "%s[i]", s.run)));
-    end_block(e);
+    if (!whole) join_runs(e, &s, n);
     pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
 }

@@ -101,6 +101,7 @@ static void pipeline(Lowering *l)
     RUN(RECIPROCAL);
     RUN(ERFC);
     RUN(NARROW_RESULTS);
+    RUN(ROUNDED_INTEGERS);
     RUN(MASK_BRANCH);
     bool specialized = may_specialize(&l->c) && warp_specialization(l);
     if (!specialized && !refused(l)) all_warps_alike(l);

@@ -93,6 +93,55 @@ const Layout *group_of_records(Layouter *c, const Group *g, int rank, const int6
     return layout_blocked(&c->s->arena, rank, tile, per, lanes, warps, order);
 }
 
+/* Whether the bytes of a record are no vector, so that rows of them go through shared memory as one piece, in
+ * which it does not matter where elements come from (row_block.c). */
+static bool is_odd_record(const Group *g, int64_t elements)
+{
+    int64_t bytes = elements * g->elem_bytes;
+    return g->elem_bytes <= 2 && elements > 1 && elements <= MOST_ELEMENTS && (bytes & (bytes - 1)) != 0;
+}
+
+/* The layout of a join of whole tiles along the last axis in the lanes that hold these tiles; NULL: there is
+ * none. */
+static const Layout *joined_in_place(Layouter *c, const Instr *join)
+{
+    int axis = (int)ir_attr_int(join, ATTR_AXIS, 0);
+    if (axis != ir_result(join)->type->rank - 1 || !is_odd_record(group_of(c, ir_result(join)),
+                                                        ir_result(join)->type->shape[axis]))
+        return NULL;
+    for (int k = 0; k < join->n_operands; k++) {
+        const Value *v = ir_operand(join, k);
+        if (!group_takes_now(c, v) || group_of(c, v)->mma) return NULL;
+        group_assign(c, ir_operand(join, k));
+        if (!v->type->layout || v->type != ir_operand(join, 0)->type) return NULL;
+    }
+    const Layout *part = layouts_get(&c->p->layouts, ir_operand(join, 0)->type);
+    return layout_concat(&c->s->arena, part, axis, join->n_operands);
+}
+
+const Layout *group_of_joined_records(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->moved;
+    const Layout *l = NULL;
+    if (!i || g->mma || g->ordered || g->visiting || c->p->cluster > 1 || ir_result(i)->type->rank != rank ||
+        (i->op != OP_CONCAT && i->op != OP_RESHAPE))
+        return NULL;
+    for (int a = 0; a < rank; a++)
+        if (ir_result(i)->type->shape[a] != tile[a]) return NULL;
+    g->visiting = true;
+    if (i->op == OP_CONCAT && g->components) l = joined_in_place(c, i);
+    if (i->op == OP_RESHAPE) {
+        Value *from = ir_operand(i, 0);
+        const Instr *join = group_of(c, from)->moved;
+        if (join && join->op == OP_CONCAT && group_of(c, from)->components) group_assign(c, from);
+        if (group_of(c, from)->joined && from->type->layout)
+            l = layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, from->type), rank, tile);
+    }
+    g->visiting = false;
+    g->joined = l != NULL;
+    return l;
+}
+
 const Layout *group_beside_records(Layouter *c, const Instr *load)
 {
     enum { PIECES = 4 }; /* with more of them, each takes a line of the cache for every lane */

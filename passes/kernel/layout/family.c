@@ -63,10 +63,19 @@ CopyLayout kernel_copy_layout(
     return (CopyLayout){ layout_coalesced(a, rank, tile, order, elem, bytes, wave, warps), NULL };
 }
 
-/* Whether no operation of the group itself determines its layout, and some operation of the other group does.
- * */
-static bool lies_where(const Group *g, const Group *other)
-{ return !g->mma && !g->access_bytes && (other->mma || other->access_bytes); }
+static bool is_tied(const Group *g) { return g->mma || g->access_bytes; }
+
+/* Whether the group is a tied one by another shape, as the programs of a pack are that one load reads. */
+static bool is_reshaped_of_tied(Layouter *c, const Group *g)
+{ return g->moved && g->moved->op == OP_RESHAPE && is_tied(group_of(c, ir_operand(g->moved, 0))); }
+
+/* Whether no operation of the group itself determines its layout, and some operation of the other group does,
+ * or of the group from which that one is reshaped. */
+static bool lies_where(Layouter *c, const Group *g, const Group *other)
+{
+    if (is_tied(g)) return false;
+    return is_tied(other) || (is_reshaped_of_tied(c, other) && !is_reshaped_of_tied(c, g));
+}
 
 /* Whether a vector gets an axis of extent 1 to be combined with a tile. It is read in the tile's layout then,
  * instead of moved between threads afterwards. */
@@ -105,7 +114,7 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
             own->type->rank == rank &&
             ((from->mma && !from->plain) ||
                 (!from->visiting && !g->ordered &&
-                    (lies_where(g, from) || is_beside(own, other, from) || (!k && only_stored(own, from)))));
+                    (lies_where(c, g, from) || is_beside(own, other, from) || (!k && only_stored(own, from)))));
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
         if (!same) continue;
         g->visiting = true;
@@ -142,12 +151,22 @@ static const Layout *transposed(Layouter *c, const Group *g, int rank, const int
     return l && layouter_sector_use(c, l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
 }
 
+/* Whether a few results of a reduction go back beside the tile that was reduced: whatever is computed of them
+ * on the way to memory would otherwise move there and back. */
+static bool returns(Layouter *c, const Group *g)
+{
+    return g->reduced && g->reshape_to &&
+           type_elements(ir_result(g->reduced)->type) <= (int64_t)c->p->warps * c->p->target->wave &&
+           group_of(c, ir_result(g->reshape_to)) == group_of(c, ir_operand(g->reduced, 0));
+}
+
 /* The result of a reduction is in every thread that holds some of what was reduced. A group of such results
  * that is stored from there in whole sectors stays there: to distribute it among all threads would take
  * shared memory and two barriers. */
 static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
-    const Instr *i = g->dropped;
+    bool back = returns(c, g);
+    const Instr *i = back ? g->reduced : g->dropped;
     if (!i || g->mma || g->ordered || g->unfit || g->visiting || !g->access_bytes || c->p->cluster > 1)
         return NULL;
     if (ir_result(i)->type->rank != rank) return NULL;
@@ -160,7 +179,7 @@ static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_
     if (!from->type->layout) return NULL;
     const Layout *l = layout_slice(
         &c->s->arena, layouts_get(&c->p->layouts, from->type), (int)ir_attr_int(i, ATTR_AXIS, 0), false);
-    return l && layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90 ? l : NULL;
+    return l && (back || layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90) ? l : NULL;
 }
 
 static bool is_half(const Instr *slice)
@@ -231,6 +250,10 @@ const Layout *group_moved(Layouter *c, const Instr *i)
                : NULL;
 }
 
+/* Whether more components of records come into the group than are accessed from there: each of them would be
+ * moved, where accesses from lanes with whole records are a few narrow ones more. */
+static bool is_of_components(const Group *g) { return g->component_of && g->taken > g->given; }
+
 /* The layout of a group that nothing but its shape ties down: that in which its first value comes from
  * another group's. Halves, pairs of halves, reshapes and permutations then follow each other in registers,
  * and a half that lanes tell apart takes one exchange. Products' results leave their fragments in other ways
@@ -238,7 +261,8 @@ const Layout *group_moved(Layouter *c, const Instr *i)
 static const Layout *followed(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     const Instr *i = g->moved;
-    if (!i || g->mma || g->access_bytes || g->ordered || g->unfit || g->visiting) return NULL;
+    if (!i || g->mma || g->ordered || g->unfit || g->visiting) return NULL;
+    if (g->access_bytes && !is_of_components(g)) return NULL;
     if (ir_result(i)->type->rank != rank || group_of(c, ir_operand(i, 0))->mma) return NULL;
     for (int a = 0; a < rank; a++)
         if (ir_result(i)->type->shape[a] != tile[a]) return NULL;
@@ -349,7 +373,7 @@ static const Layout *of_others(Layouter *c, Group *g, int rank, const int32_t *t
     const Layout *l = NULL;
     g->circular |= g->visiting;
     if (g->circular) return NULL;
-    if (g->moved && g->moved->op != OP_RESHAPE) l = followed(c, g, rank, tile);
+    if (g->moved && (g->moved->op != OP_RESHAPE || is_of_components(g))) l = followed(c, g, rank, tile);
     if (!l) l = reshaped(c, g, rank, tile);
     if (!l) l = transposed(c, g, rank, tile);
     if (!l) l = where_reduced(c, g, rank, tile);
@@ -389,6 +413,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = toward_left(c, g, rank, tile);
+        if (!l) l = group_of_joined_records(c, g, rank, tile);
         if (!l) l = group_of_records(c, g, rank, shape);
         if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = in_runs(c, g, rank, shape);

@@ -210,6 +210,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     if (!group_takes_now(c, v) || axis < 0) return;
     Group *g = group_of(c, v);
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
+    g->given++;
     note_shift(c, g, i, v, axis);
     note_wide(g, v, i->op == OP_LOAD, axis, wanted_width(c, i));
     note_window(c, g, i, m);
@@ -242,21 +243,34 @@ static void note_reshape(const Instr **known, const Instr *i)
 static bool moves_shape(const Instr *i)
 { return i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_SLICE || i->op == OP_CONCAT; }
 
+/* Whether the value is a single position along an axis of another one, perhaps without that axis. */
+static bool is_component(const Instr *i)
+{
+    if (i->op == OP_RESHAPE && ir_operand(i, 0)->def) i = ir_operand(i, 0)->def;
+    return i->op == OP_SLICE && ir_result(i)->type->kind == TYPE_TILE &&
+           ir_result(i)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == 1;
+}
+
 static void note_moved(Layouter *c, const Instr *i)
 {
     if (!moves_shape(i) || !group_takes_now(c, ir_result(i)) || !group_takes_now(c, ir_operand(i, 0))) return;
     Group *g = group_of(c, ir_result(i));
-    if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
+    if (g == group_of(c, ir_operand(i, 0))) return;
+    if (!g->moved) g->moved = i;
+    if (is_component(i)) g->component_of = g->moved == i || g->component_of;
+    g->taken += is_component(i);
+    if (i->op == OP_RESHAPE) group_of(c, ir_operand(i, 0))->given++;
 }
 
 /* Outside of loops a conversion of the result is done once. */
 static void note_dropped(Layouter *c, const Instr *i)
 {
     if (!op_reduces(i->op) || i->n_results != 1 || !ir_attr_int(i, ATTR_DROP, 0) ||
-        !group_takes_now(c, ir_result(i)) || !group_takes_now(c, ir_operand(i, 0)) || !ir_loop_around(i))
+        !group_takes_now(c, ir_result(i)) || !group_takes_now(c, ir_operand(i, 0)))
         return;
     Group *g = group_of(c, ir_result(i));
-    if (!g->dropped) g->dropped = i;
+    if (!g->reduced) g->reduced = i;
+    if (!g->dropped && ir_loop_around(i)) g->dropped = i;
 }
 
 static void note_ordered(Group *g, int axis)

@@ -43,14 +43,20 @@ typedef struct Group {
     const Instr *to_left;
     int64_t most;         /* the elements of the largest tile that the group loads or stores */
     const Instr *dropped; /* the first reduction that makes one from another group, without the axis */
+    const Instr *reduced; /* the same outside of loops too; `dropped` is in one */
     const Instr *combine; /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
     uint32_t components; /* a bit for each axis of which single positions are taken, or joined */
+    /* How many components of records become values of the group, whether the first that comes from another
+     * group is one of them, and how often values of the group are accessed or get another shape. */
+    int taken, given;
+    bool component_of;
     bool visiting;
     bool circular;         /* the group whose layout it would take asked for its own */
     bool followed;         /* has the layout in which its first value comes from another group's */
+    bool joined;           /* records lie where the tiles are of which they are joined (components.c) */
     const Layout *blocked; /* the last layout of blocks that a value asked for, and its shape */
     int64_t shape[TILE_MAX_RANK];
 } Group;
@@ -80,6 +86,7 @@ const LayoutShared *group_copied(Layouter *, const Instr *copy);
 
 /* components.c: notes a slice or concat of single positions, and the layout of records for a group. */
 void group_note_component(Layouter *, const Instr *);
+const Layout *group_of_joined_records(Layouter *, Group *, int rank, const int32_t *tile);
 const Layout *group_of_records(Layouter *, const Group *, int rank, const int64_t *shape);
 /* The layout in which records are loaded that a lane would read in many small pieces; NULL: that of records.
  */
