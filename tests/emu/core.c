@@ -303,7 +303,7 @@ typedef struct Order {
     int kind, n;
     Warp *warps[MOST_RESIDENT * EMU_WARPS];
     uint64_t slow[MOST_RESIDENT * EMU_WARPS / 64];
-    uint64_t steps;
+    uint32_t steps; /* until other warps are held back */
     int spins;
 } Order;
 
@@ -374,14 +374,32 @@ static bool is_slow(const Order *o, const Warp *w)
     return o->kind == 3 && (o->slow[k / 64] >> k % 64 & 1);
 }
 
+static void make_slow(Order *o, const Warp *w, bool slow)
+{
+    int k = (int)(w->cta - emu.ctas) * EMU_WARPS + w->index;
+    uint64_t bit = 1ull << k % 64;
+    o->slow[k / 64] = slow ? o->slow[k / 64] | bit : o->slow[k / 64] & ~bit;
+}
+
+/* Draws who is held back, and for how long: warps of any CTA, a CTA as a whole (its cluster's others come as
+ * far ahead as they ever can), one warp, or all warps but one. */
+static void hold_back(Order *o)
+{
+    uint32_t how = emu_random(4);
+    const Warp *one = o->warps[emu_random((uint32_t)o->n)];
+    for (int k = 0; k < o->n; k++) {
+        const Warp *w = o->warps[k];
+        make_slow(o, w, how == 0 ? emu_random(2) : how == 1 ? w->cta == one->cta : (w == one) == (how == 2));
+    }
+    o->steps = 32u << emu_random(6);
+}
+
 /* One walk over all warps. False: nobody can go on. */
 static bool step(Order *o)
 {
     int ran = 0;
     collect(o);
-    if (o->kind == 3 && o->steps++ % 32 == 0)
-        for (int k = 0; k < MOST_RESIDENT * EMU_WARPS / 64; k++)
-            o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
+    if (o->kind == 3 && o->steps-- == 0) hold_back(o);
     for (int k = 0; k < o->n && !emu.failed; k++) {
         if (is_slow(o, o->warps[k]) || (o->kind == 2 && emu_random(2))) continue;
         ran |= run_warp(o, o->warps[k]);

@@ -62,6 +62,14 @@ static const Row rows[] = {
     { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
     { "gemm", "M=520 N=136 K=200", "TM=128 TN=256 TK=64 cluster=4", NULL },
     { "gemm_gated", "M=264 N=136 K=200", "TM=128 TN=64 TK=64 cluster=2", NULL },
+    /* many short tiles: programs are handed over as fast as the rings let them */
+    { "gemm", "M=520 N=392 K=104 | M=392 N=520 K=40", "TM=64 TN=64 TK=64 STAGES=8 persistent=1 cluster=2",
+        "B:t" },
+    { "gemm", "M=392 N=648 K=72", "T=bf16 TM=64 TN=64 TK=32 persistent=1 cluster=4 cluster_axis=1", NULL },
+    { "conv2d_nhwc", "B=12 C=104 H=9 W=8 F=136 R=1 S=1 P=9 Q=8",
+        "FLAT=true T=bf16 PAD=0 TF=128 TP=8 TQ=16 TC=64 STAGES=8 H=9 W=8 R=1 S=1 P=9 Q=8 persistent=1 "
+        "cluster=2 cluster_axis=1",
+        NULL },
     { "gemm_bias_gelu", "M=136 N=392 K=136", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
     /* tiles behind the sums through stages of the ring that the cluster does not share */
     { "gemm_residual", "M=264 N=136 K=200 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4 cluster=2", NULL,
