@@ -315,8 +315,8 @@ static void link_indexed(void *user, Instr *i)
         }
 }
 
-/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the
- * first tiles. */
+/* Sets Group.to_left: walks from left operands back through reshapes, permutations and joins to the tiles
+ * that they are made of. */
 static void note_ways_to_left(Layouter *c)
 {
     InstrList moves = { 0 };
