@@ -112,9 +112,9 @@ typedef struct FrontKernel {
     const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */
     bool products;       /* the kernel calls `mma` */
     bool gathers;        /* and `gather` */
-    bool loops;          /* and has loops that run as such */
-    /* The dimensions that are, as they are, extents of a grid of several axes, whose programs have neither
-     * products nor loops: few programs along such an axis decide how several become one. */
+    bool loops;          /* the kernel has loops that are not unrolled */
+    /* Names of dimensions that are themselves extents of the grid, if the grid has several axes and the
+     * kernel neither products nor loops. If such an axis has few programs, `pack` needs to know how many. */
     int n_counted;
     const char *const *counted;
     /* The dimensions whose products divide numbers of the kernel, such as H and W of pixels that are counted

@@ -253,8 +253,9 @@ static bool apply(Pack *p, bool guard)
     return true;
 }
 
-/* Whether the last pack, which is not whole or has programs past the last one, is a small part of all, as far
- * as is known: of few programs, their largest number counts. With `guard`, its programs run one by one. */
+/* Whether the last pack, which is incomplete or has programs past the last one, is a small part of all packs.
+ * True where the number of programs is not known. Of few programs the launch promises the largest number
+ * (launch_facts_most), which then counts. guard: the programs of the last pack run one by one. */
 static bool few_behind(const Choice *x, RangeInfo programs, bool guard)
 {
     int64_t n = x->p.n, most = programs.hi, last = most % n;
@@ -324,8 +325,9 @@ static void shrink_grid(Func *f, int axis, int64_t n)
     ir_set_operand(grid, axis, ir_bin(&b, OP_CDIV, ir_operand(grid, axis), ir_index(&b, n)));
 }
 
-/* The warps of a pack, before its programs are known not to fill them. Tiles that are not whole vectors take
- * shared memory as one piece of all warps (row_block.c). */
+/* The number of warps that a pack is planned for; fewer remain if its programs do not fill them. Tiles that
+ * are not whole vectors keep all warps, because these copy them together through shared memory
+ * (row_block.c). */
 static int pack_warps(const Choice *x)
 {
     int most = x->c->options->pack_warps;

@@ -8,21 +8,18 @@
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
- *   repeated-rows                    behind pack, which makes gathers of windows; before licm, so that loads
- *                                    that a loop does not change move out of it
- *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
- *                                    loops
- *   transpose-products               before load-order, which makes its permutations free
- *   licm                             before mask-peel, so that invariant values are not copied with the loop
- *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
- *   fold ... dce again               selects and conditions that became constant
- *   edge-program                     as soon as masks are settled
- *   empty-loops                      as soon as masks are settled, so that none is added but where it is free
- *   grouped-steps                    as soon as masks are settled, so that steps without them are known
- *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, contract, speculate, latency  mark, and choose the last roundings; speculate knows the forms of
- *                                    contract
- *   remap, narrow                    last: index arithmetic is complete, and then gets its width */
+ *   repeated-rows                    behind pack, which turns loads of windows into gathers; before licm,
+ * which moves its loads out of loops that do not change them load-order, exp2                 need the
+ * source's shape: products and permutes not yet split over two loops transpose-products               before
+ * load-order, which makes its permutations free licm                             before mask-peel, so that
+ * invariant values are not copied with the loop mask-peel, divisibility          the first splits loops, the
+ * second proves what is left without a split fold ... dce again               selects and conditions that
+ * became constant edge-program                     as soon as masks are settled empty-loops as soon as masks
+ * are settled, so that none is added but where it is free grouped-steps                    as soon as masks
+ * are settled, so that steps without them are known unroll                           after masks are settled,
+ * so that it sees the loops that stay approx, contract, speculate, latency  mark, and choose the last
+ * roundings; speculate knows the forms of contract remap, narrow                    last: index arithmetic is
+ * complete, and then gets its width */
 #include "passes/pass.h"
 
 typedef bool PassFn(PassContext *, Module *);

@@ -1,41 +1,44 @@
-/* repeated-rows: a gather whose index is a position divided by a constant reads each row several times in a
- * row. It becomes a load of those rows, each of which is repeated.
+/* repeated-rows: a gather whose index is a position divided by a constant reads the same row for several
+ * neighbouring elements. The pass loads each row once, as a window, and repeats it in registers.
  *
  *   %at = splat (mul %k, 64) + arange : [64]           %l = load W[%k * 64 / 8, %j] {extents = [8, 128]}
  *   %q = div %at, 8                              ->    %c = reshape %l : [8, 1, 128]
  *   %w = gather W[%q[:, None], %j + arange]            %r = broadcast %c : [8, 8, 128]
  *     : u32[64, 128]                                   %w = reshape %r : u32[64, 128]
  *
- * Words that pack several weights are read so, and scales of groups. A load of a window goes through shared
- * memory ahead of time as other loads do, reads each element once, and its positions are scalars.
+ * Kernels read words that pack several weights in this way, and scales of groups. In contrast to a gather, a
+ * load of a window can be copied to shared memory ahead of time, reads each element once, and has scalar
+ * positions.
  *
- * An index is a linear form of one coordinate of the tile, which counts by ones, or such a form divided by a
- * constant. The form is at least zero. Where a divisor c divides the form's first value and the tile's
- * extent n, there are n / c rows; where n divides that value and c, there is one. Each axis of the tensor
- * has an axis of the tile of its own, or none, and then one position.
+ * The pass accepts an index of the form first + t or (first + t) / c, where t is one coordinate of the tile,
+ * c is a constant, and first is linear in scalars and proven to be at least 0. With n elements along t, the
+ * window has n / c rows if c divides first and n, and one row if n divides first and c. Each axis of the
+ * tensor uses a coordinate of its own, or none; then it has one position.
  *
- * Requires: a function with products, whose operands wait for loads; no mask, no token and no cache hint.
- * Keeps: everything; an index is out of range exactly if its row of the window is, and both forms then give
- * the pad. Does not handle: gathers without a quotient, which gather-windows and the emitter know; tiles that
- * begin or end within a run of equal indices. */
+ * Requires: a function with products, because their operands wait for loads; no mask, no token and no cache
+ * hint. Keeps: everything. An index is out of range exactly if its row of the window is, and both forms then
+ * give the pad. Does not handle: gathers without a quotient (gather-windows and the emitter handle these);
+ * tiles that begin or end within a run of equal indices. */
 #include "passes/affine.h"
 
 typedef struct Rows {
     PassContext *c;
     Facts *facts;
-    ValueList divided; /* the positions that gathers had divided */
+    ValueList divided; /* the numerators of the indices that became windows */
     int64_t made;
 } Rows;
 
-/* What one index tile says: along axis `lane` of the tile (-1: none) it is (first + coordinate) / divisor. */
+/* The index of one axis of the tensor: (first + t) / divisor, where t is the coordinate of axis `lane` of the
+ * tile. lane -1: there is no t. */
 typedef struct Along {
     Affine first;
     int lane;
     int64_t divisor;
-    int64_t rows; /* of the window; 1 where the index is the same everywhere */
+    int64_t rows; /* of the window along this axis; 1: the index is the same everywhere */
 } Along;
 
-/* The quotient that the tile repeats, moved to the axes of the tile: which axis each of its own axes is. */
+/* Looks through broadcasts and reshapes for the division that the index consists of, or returns NULL. Fills
+ * axis[]: to which axis of `v` each axis of the quotient has moved. */
 static const Instr *quotient_of(const Value *v, int *axis)
 {
     for (int a = 0; a < TILE_MAX_RANK; a++) axis[a] = a;
@@ -58,7 +61,7 @@ static const Instr *quotient_of(const Value *v, int *axis)
     return v->def && v->def->op == OP_DIV ? v->def : NULL;
 }
 
-/* Whether the first value is a multiple of n in every program. */
+/* Whether the form is a multiple of n in every program and iteration. */
 static bool is_multiple(Rows *x, const Affine *first, int64_t n)
 {
     if (first->constant % n) return false;
@@ -69,6 +72,7 @@ static bool is_multiple(Rows *x, const Affine *first, int64_t n)
     return true;
 }
 
+/* Reads the index of one axis of the tensor into `d`. False: it has another form. */
 static bool along(Rows *x, Value *index, Along *d)
 {
     int axis[TILE_MAX_RANK];
@@ -118,7 +122,8 @@ static Value *load_rows(Rows *x, Builder *b, const MemParts *m, const Along *d)
     return ir_emit(b, OP_LOAD, operands, n, (Attrs){ attrs, m->pad ? 2 : 1 }, NULL);
 }
 
-/* The axes of the window in the order of the tile's; the tensor axis of each axis of the tile, or -1. */
+/* The window with its axes in the order in which the tile has them. of: the axis of the tensor of each axis
+ * of the tile, or -1. */
 static Value *in_order(Builder *b, Value *window, int rank, const Along *d, const int *of)
 {
     int64_t order[TILE_MAX_RANK];
@@ -142,7 +147,8 @@ static Value *shaped(Builder *b, Op op, Value *v, int rank, const int64_t *shape
     return same ? v : ir_op(b, op, type_tile(b->module->session, t->dtype, rank, shape), NO_ATTRS, v);
 }
 
-/* Repeats each row of the window in place, then the whole along axes that no index has. */
+/* Makes the gathered tile from the window: repeats each row, then the whole along axes of the tile that no
+ * index uses. */
 static Value *repeated(Builder *b, Value *window, const Type *t, const Along *d, const int *of)
 {
     int64_t single[TILE_MAX_RANK], many[TILE_MAX_RANK], whole[TILE_MAX_RANK];
@@ -192,8 +198,9 @@ static void visit(void *user, Instr *i)
     replace_value(m.result, repeated(&b, window, t, d, of));
 }
 
-/* The remainder of a position whose quotient a gather had, as the place in a word: without a multiple of the
- * divisor that is added to it, so that loops do not change it. */
+/* Where the numerator of such an index also has a remainder taken of it (the place of a weight in its word),
+ * drops a term that is a multiple of the divisor: rem(64 * k + t, 8) becomes rem(t, 8), which no loop
+ * changes. */
 static void visit_remainder(void *user, Instr *i)
 {
     Rows *x = user;

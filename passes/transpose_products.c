@@ -9,8 +9,8 @@
  * All that a sum goes through is transposed with it: the values that loops carry, other products that add to
  * it, element-wise operations on it, and their other operands. Stores take the permuted result. load-order
  * behind this pass turns the permutations of loads into orders of the loads. Operands may be reshaped,
- * repeated, joined and cut on their way, as words of several weights are. Of each tile of the chain, the axes
- * that make the rows of the operand go behind the others:
+ * repeated, joined and cut between load and product, as unpacking of 4-bit weights does. In each tile of such
+ * a chain, the pass moves the axes that become the rows of the operand behind the others:
  *
  *   %c = reshape %l : [8, 1, 128]                          %c = reshape (permute %l) : [128, 8, 1]
  *   %r = broadcast %c : [8, 8, 128]              ->        %r = broadcast %c : [128, 8, 8]
@@ -18,8 +18,8 @@
  *
  * Requires: a target with wgmma. Keeps: everything, because each element is computed from the same values by
  * the same operations. Does not handle: sums that reductions, ifs, while loops or other products use;
- * operands that are gathered; rows that end within an axis of what is reshaped; tiles that are also used
- * elsewhere, which both forms would load. */
+ * gathered operands; reshapes in which the rows of the operand end within an axis; tiles that something
+ * outside the chain also uses, because they would then be loaded in both forms. */
 #include "ir/matrix.h"
 #include "passes/pass.h"
 
@@ -65,7 +65,8 @@ static int64_t rows_of(const Type *t, int split)
     return n;
 }
 
-/* How many leading axes of what is reshaped make as many rows; -1: the rows end within an axis. */
+/* The number of leading axes of the reshape's operand that have as many elements as the leading `split` axes
+ * of its result; -1: these end within an axis of the operand. */
 static int split_before(const Instr *reshape, int split)
 {
     const Type *from = ir_operand(reshape, 0)->type;
@@ -79,7 +80,8 @@ static int split_before(const Instr *reshape, int split)
 static bool swaps_axes(const Instr *i)
 { return i->op == OP_PERMUTE && ir_result(i)->type->rank == 2 && ir_attr(i, ATTR_ORDER)->v[0] == 1; }
 
-/* Whether the transpose of tile v is what the same operation makes of its transposed operands. */
+/* Whether the operation commutes with a transposition: it makes the transposed result from transposed
+ * operands. */
 static bool moves_along(const Instr *i)
 {
     return op_is_elementwise(i->op) || i->op == OP_RESHAPE || i->op == OP_CONCAT || i->op == OP_SLICE ||
@@ -98,7 +100,8 @@ static bool can_transpose_def(Group *g, Instr *i, int split, int depth)
     return true;
 }
 
-/* Whether the transpose of the value can be computed where the value is. Marks what would be transposed. */
+/* Whether the transpose of the value can be computed in place of the value. Marks all values that would be
+ * transposed for it. */
 static bool can_transpose(Group *g, Value *v, int split, int depth)
 {
     const Type *t = v->type;
@@ -116,13 +119,15 @@ static bool can_transpose(Group *g, Value *v, int split, int depth)
     return true;
 }
 
-/* An operand of something that is transposed: computed transposed, or itself a sum of the group. */
+/* Takes an operand of a transposed operation into the group: as an operand that can be computed transposed,
+ * or else as a sum. */
 static void take_operand(Group *g, Value *v)
 {
     if (!is_matrix(v) || !can_transpose(g, v, 1, 0)) take(g, v);
 }
 
-/* What a loop carries at `k`. */
+/* Takes the k-th value that a loop carries: its initial value, the argument, the yielded value, the result.
+ */
 static void take_carried(Group *g, Instr *loop, int k)
 {
     take_operand(g, ir_operand(loop, 3 + k));
@@ -131,7 +136,7 @@ static void take_carried(Group *g, Instr *loop, int k)
     take(g, &loop->results[k]);
 }
 
-/* Whether the value comes as it is in memory, perhaps transposed or with axes merged. */
+/* Whether the value is loaded, not computed. Permutations and reshapes of a load count as loaded. */
 static bool is_loaded(const Value *v)
 {
     while (v->def && (v->def->op == OP_PERMUTE || v->def->op == OP_RESHAPE)) v = ir_operand(v->def, 0);
@@ -188,14 +193,15 @@ static void visit_use(Group *g, const Use *u)
     else g->fails = true;
 }
 
-/* An operand that products read as it is: they all are of the group, or it would be held both ways. */
+/* Takes all products that read the operand directly: if one stayed outside the group, the operand would be
+ * held in both forms. */
 static void visit_operand(Group *g, const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next)
         if (u->user->op == OP_MMA && u != &u->user->operands[2]) take(g, ir_result(u->user));
 }
 
-/* Whether the use takes an operand for the group: what it computes is transposed too. */
+/* Whether the user of an operand is transposed too. */
 static bool is_of_group(const Group *g, const Use *u)
 {
     const Instr *i = u->user;
@@ -261,7 +267,7 @@ static Value *moved_along(Group *g, ValueMap *made, Instr *i, int split)
     return ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ attrs, i->n_attrs }, transposed_type(g, t, split));
 }
 
-/* The transpose of what is no sum of the group, computed behind the value. */
+/* Computes the transpose of a value that is not a sum of the group, directly behind the value. */
 static Value *transposed_operand(Group *g, ValueMap *made, Value *v, int split)
 {
     Instr *i = v->def;
@@ -300,7 +306,7 @@ static void transpose_sum(Group *g, ValueMap *made, Value *v)
     for (int k = 0; k < i->n_operands; k++) ir_set_operand(i, k, ops[k]);
 }
 
-/* What uses a transposed sum as it was. */
+/* Adapts a user outside the group to a sum that is now transposed. */
 static void end_sum(Instr *i)
 {
     if (i->op == OP_PERMUTE) {

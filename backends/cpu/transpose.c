@@ -1,6 +1,6 @@
-/* transpose.c: tiles whose elements lie along another axis in memory than in their buffer are transposed in
- * blocks of registers. A window of which all is in range is transposed straight from memory; others chunk by
- * chunk, as they are computed. */
+/* transpose.c: transposes tiles in blocks of registers on their way to a buffer, if elements that are
+ * neighbours in memory are not neighbours in the buffer. A window that is wholly in range is transposed
+ * straight from memory; other tiles are transposed chunk by chunk as they are computed. */
 #include "backends/cpu/transpose.h"
 #include "backends/cpu/memory.h"
 #include <stdio.h>
@@ -192,7 +192,7 @@ static const Window *as_it_lies(const Transpose *u)
     return w && w->rank == v->type->rank && w->dtype == d && !w->not_unit[u->t] ? w : NULL;
 }
 
-/* Asks for the lines of `rows` rows of the next window from row `first` on (a number along axis l). */
+/* Prefetches `rows` rows of the next window, from row `first` along axis l. */
 static void fetch_rows(Gen *g, const Window *w, int t, int l, LLVMValueRef first, int64_t rows)
 {
     const Param *p = &g->func->params[w->m.param];
@@ -207,8 +207,8 @@ static void fetch_rows(Gen *g, const Window *w, int t, int l, LLVMValueRef first
     }
 }
 
-/* The nest behind the step that stores the transposed tile and does nothing else, row by row of the buffer.
- */
+/* The nest that follows the step if all it does is store the transposed tile, one row of the buffer at a
+ * time; otherwise NULL. */
 static const Step *stores_transposed(const Step *s, const Window *w)
 {
     const Step *n = s->next;
@@ -220,8 +220,8 @@ static const Step *stores_transposed(const Step *s, const Window *w)
     return k && !k->next && k->kind == SINK_STORE && k->value == s->value ? n : NULL;
 }
 
-/* Its row number `row` fetches its part of the rows of the next window: while the tile goes to memory, memory
- * would otherwise have nothing to read, and rows in their order are what it delivers fastest. */
+/* In row `row` of such a nest, prefetches a part of the next window: memory would otherwise only be written
+ * while the tile is stored. Rows are prefetched in order, which memory delivers fastest. */
 void transpose_fetch(Gen *g, const Step *nest, LLVMValueRef row)
 {
     const Sink *k = nest->sinks;

@@ -5,12 +5,12 @@
 typedef struct Transpose {
     Gen *g;
     Step *s;
-    int t, l; /* the axis along which elements lie side by side in memory, and in the buffer */
+    int t, l; /* the axes along which elements are contiguous in memory (t) and in the buffer (l) */
     LLVMValueRef coord[TILE_MAX_RANK];
 } Transpose;
 
-/* The value along axis t, although it may have the very buffer that is being filled; stores elements along l.
- */
+/* Computes elements of the value along axis t, without reading the buffer that is being filled; transpose_put
+ * stores elements along axis l. */
 LLVMValueRef transpose_eval(Transpose *, int lanes);
 void transpose_put(Transpose *, LLVMValueRef);
 /* x[i] are n vectors of n pieces of `piece` elements; transposed in place in log2 n rounds of two-operand

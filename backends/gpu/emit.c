@@ -1,8 +1,8 @@
 /* emit.c: kernel IR to C for CUDA and HIP: operations by kind, and the frame around a kernel. Names and
  * expressions are in emit_names.c, emit_scalar.c, control flow in emit_loop.c. Tiles, memory and matrix
  * products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c,
- * emit_shared.c, emit_mma.c, emit_hopper.c); the functions a kernel calls come from the target's prelude
- * (backends/cuda/prelude.c, backends/hip/prelude.c). */
+ * emit_shared.c, emit_mma.c, emit_hopper.c, emit_ring.c, emit_roles.c). The functions that a kernel calls
+ * come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit_kept.h"
 #include "backends/gpu/emit_cluster.h"

@@ -37,51 +37,63 @@ static const Value *uncast(const Value *v)
     return v;
 }
 
+static bool difference(const Value *a, const Value *b, int depth, int64_t *k);
+
+/* As `difference`, if one side adds a constant to something or subtracts one from it. */
+static bool difference_of_sum(const Value *a, const Value *b, int depth, int64_t *k)
+{
+    for (int side = 0; side < 2; side++) {
+        const Instr *d = side ? b->def : a->def;
+        if (!d || (d->op != OP_ADD && d->op != OP_SUB)) continue;
+        for (int q = 0; q < (d->op == OP_ADD ? 2 : 1); q++) {
+            const Value *rest = ir_operand(d, q);
+            int64_t x;
+            if (!ir_is_const(ir_operand(d, 1 - q), &x)) continue;
+            if (d->op == OP_SUB) x = -x;
+            if (!difference(side ? a : rest, side ? rest : b, depth + 1, k)) continue;
+            *k += side ? -x : x;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As `difference`, if operand q of a and operand r of b are a summand that both have, or an equal constant
+ * factor. The bounds exclude overflow. */
+static bool difference_without(const Instr *a, int q, const Instr *b, int r, int depth, int64_t *k)
+{
+    enum { MOST_FACTOR = 1 << 24 };
+    const int64_t most = 1ll << 36;
+    const Value *same = uncast(ir_operand(a, q)), *left = ir_operand(a, 1 - q), *right = ir_operand(b, 1 - r);
+    int64_t x, y;
+    if (a->op == OP_ADD) return same == uncast(ir_operand(b, r)) && difference(left, right, depth + 1, k);
+    if (!ir_is_const(same, &x) || !ir_is_const(ir_operand(b, r), &y) || x != y) return false;
+    if (x <= -MOST_FACTOR || x >= MOST_FACTOR || !difference(left, right, depth + 1, k)) return false;
+    if (*k <= -most || *k >= most) return false;
+    *k *= x;
+    return true;
+}
+
 /* Computes a - b, if that is a constant. */
 static bool difference(const Value *a, const Value *b, int depth, int64_t *k)
 {
+    enum { MOST_DEPTH = 16 };
     int64_t x, y;
     a = uncast(a);
     b = uncast(b);
     *k = 0;
     if (a == b) return true;
-    if (depth > 16) return false;
+    if (depth > MOST_DEPTH) return false;
     if (ir_is_const(a, &x) && ir_is_const(b, &y)) {
         *k = x - y;
         return true;
     }
-    for (int side = 0; side < 2; side++) {
-        const Value *v = side ? b : a;
-        if (!v->def || (v->def->op != OP_ADD && v->def->op != OP_SUB)) continue;
-        for (int q = 0; q < (v->def->op == OP_ADD ? 2 : 1); q++) {
-            const Value *rest = ir_operand(v->def, q);
-            if (!ir_is_const(ir_operand(v->def, 1 - q), &x)) continue;
-            if (v->def->op == OP_SUB) x = -x;
-            if (difference(side ? a : rest, side ? rest : b, depth + 1, k)) {
-                *k += side ? -x : x;
-                return true;
-            }
-        }
-    }
+    if (difference_of_sum(a, b, depth, k)) return true;
     if (!a->def || !b->def || a->def->op != b->def->op || (a->def->op != OP_MUL && a->def->op != OP_ADD))
         return false;
-    /* Look for a factor or a summand that both have. */
     for (int q = 0; q < 2; q++)
-        for (int r = 0; r < 2; r++) {
-            const Value *same = uncast(ir_operand(a->def, q));
-            if (a->def->op == OP_ADD) {
-                if (same == uncast(ir_operand(b->def, r)) &&
-                    difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k))
-                    return true;
-            } else if (ir_is_const(same, &x) && ir_is_const(ir_operand(b->def, r), &y) && x == y &&
-                       x > -(1 << 24) && x < 1 << 24) {
-                if (difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k) &&
-                    *k > -(1ll << 36) && *k < 1ll << 36) {
-                    *k *= x;
-                    return true;
-                }
-            }
-        }
+        for (int r = 0; r < 2; r++)
+            if (difference_without(a->def, q, b->def, r, depth, k)) return true;
     return false;
 }
 

@@ -30,11 +30,11 @@ typedef struct Paired {
 
 /* Whether the instruction is of the run. */
 bool paired_has(const Paired *, const Instr *);
-/* Whether it gives the value. */
+/* Whether an instruction of the run makes the value. */
 static inline bool paired_in_run(const Paired *r, const Value *v) { return v->def && paired_has(r, v->def); }
-/* Whether words hold four elements of the value, of 8 bits. */
+/* Whether the value has elements of 8 bits, four of which lie in each word. */
 bool paired_bytes(const Paired *, const Value *);
-/* emit_widened.c: whether a conversion to 16 bits gives two elements at a time, and word q of its result. */
+/* emit_widened.c: whether a conversion to 16 bits makes two elements at a time; word q of its result. */
 bool paired_widens(const Paired *, const Instr *);
 const char *paired_widened(Paired *, const Instr *, int q);
 /* The scalar that is in all places of the tile; NULL: none. */

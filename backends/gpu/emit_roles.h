@@ -4,7 +4,7 @@
 #include "backends/gpu/emit.h"
 
 /* --- rings --- */
-/* The ring of a value (emit_hopper.c). */
+/* The ring of a value (emit_ring.c). */
 const RingInfo *emit_ring_of(Emit *, const Value *);
 /* emit_join.c: decides which rings share barriers; the ring whose barriers a ring uses, itself or another;
  * whether a put or get is the first or last one in its block at those barriers; the bytes that puts behind
@@ -17,8 +17,16 @@ bool emit_is_last_of_joined(Emit *, const Instr *);
 int64_t emit_joined_bytes(Emit *, const Instr *put);
 /* The text that moves a stage's number, and its phase unless that is NULL, to the next stage. */
 void emit_advance(Emit *, const RingInfo *, const char *stage, const char *phase);
+/* Whether threads fill the ring, by cp.async or by stores; TMA fills the others. */
+bool emit_is_by_cp_async(const Emit *, const RingInfo *);
+/* Prefetches the tensor maps of a block's copies, and of these the first ones only; done: by map. */
+enum { MOST_PREFETCHED = 64 };
+void emit_prefetch_maps(Emit *, Block *, bool *done);
+void emit_ring_op(Emit *, Instr *); /* emit_ring.c */
 void emit_release(Emit *, Instr *); /* emit_release.c */
-void emit_hopper(Emit *, Instr *);  /* rings, wgmma, pingpong, votes */
+
+void emit_roles(Emit *, Instr *);  /* emit_roles.c: all roles of a kernel */
+void emit_hopper(Emit *, Instr *); /* every operation of these: rings, roles, wgmma, pingpong, votes */
 
 /* --- the dynamic tile scheduler --- */
 /* Emits a program coordinate that the producer hands to the consumers. False: the coordinate is computed in

@@ -235,7 +235,7 @@ static const char *float_arithmetic(Emit *e, const Instr *i, const char *const *
     return NULL;
 }
 
-/* Whether the number of places is below the number of bits, for which C defines a shift. */
+/* Whether the shift is by at least 0 and less than the width of its operand. C defines only such shifts. */
 static bool shifts_within(Emit *e, const Instr *i)
 {
     if (!e->ranges) e->ranges = ranges_new(e->f);

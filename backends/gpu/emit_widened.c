@@ -1,4 +1,6 @@
-/* emit_widened.c: of emit_pairs.c: bytes and small integers on their way to two elements of 16 bits.
+/* emit_widened.c: conversions of emit_pairs.c from bytes and small integers to two elements of 16 bits at a
+ * time, without a conversion instruction: the bits of the integer are put into the fraction of a power of
+ * two, which is then subtracted.
  *
  *     f16(b), b: u8        ->  u8_to_f16x2(b[i], 0)
  *     f16(w >> s & 15)     ->  small_to_f16x2(w >> s, v >> s, 0xf000fu) */
@@ -7,8 +9,8 @@
 static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
 static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
-/* Whether the integers are below what a power of two with the last digit one has of digits behind it: then
- * they are put there, and the power is subtracted. */
+/* Whether the integers are known to fit the fraction of a power of two whose last bit counts one: 10 bits of
+ * a f16 (1024), 7 of a bf16 (128). */
 static bool small_integers(const Paired *r, const Instr *i)
 {
     const Value *x = ir_operand(i, 0);
@@ -32,7 +34,8 @@ bool paired_widens(const Paired *r, const Instr *i)
     return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
 }
 
-/* Two integers of 32 bits in one word. Bits that are masked off are so in the word. */
+/* Puts two integers of 32 bits into one word. A mask that the kernel applies to both is applied to the word.
+ */
 static const char *widened_integers(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;

@@ -1,7 +1,7 @@
-/* choice_file.c: choices in the disk cache, so that another process need not search. An entry is a line with
- * the estimate in picoseconds and with what a spilled byte adds to it, in attoseconds; then a line NAME KIND
- * VALUE for each name of the configuration. After these the same of each configuration that may be taken
- * instead, whose first line begins with "else". */
+/* choice_file.c: choices in the disk cache, so that another process need not search. An entry has a line with
+ * the estimate in picoseconds and the time that each spilled byte adds to it in attoseconds, and then a line
+ * NAME KIND VALUE for each name of the configuration. The same lines follow for each configuration that may
+ * be taken instead; the first of them begins with "else". */
 #include "runtime/choice/chooser.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,17 @@
-/* cost_live.c: of cost: the words of a thread that tiles take where the most of them are in use at once.
+/* cost_live.c: the largest number of words that a thread needs at once for the tiles of a kernel.
  *
- * Operations compute in the order of the text. A tile is in use from where it is computed to the last
- * operation that reads it; one from outside of a loop that is read in the loop, as long as the loop runs.
- * What a loop carries takes the place of what it begins with, and its results that of what it carries.
+ * Operations are assumed to run in the order of the text. A tile is in use from its definition to the last
+ * operation that reads it. A tile from outside a loop that is read in the loop is in use until the loop ends.
+ * A value that a loop carries takes the registers of its initial value, and the loop's result takes those of
+ * the carried value.
  *
- * There are two ways through operations on elements: one tile after the other, as the text has them, and one
- * element after the other, which holds no tile whose elements are computed where their only use is, but what
- * they are computed of up to there. The vendor's compiler finds the better of both, or one between them. */
+ * Element-wise operations can run in two orders. Tile by tile, each intermediate tile is held. Element by
+ * element, a tile with one use is never held, but its operands stay in use until then. The vendor's compiler
+ * finds the better order or one between them, so the smaller of both numbers counts. */
 #include "runtime/choice/cost_walk.h"
 
-/* By value id: where it begins to be in use, and the operation that reads it last. Numbers count operations,
- * and beside these where loops and other blocks begin and end. */
+/* Operations are numbered in the order of the text, and so are the beginnings and ends of blocks. By value
+ * id: the number at which a value begins to be in use, and that of the operation which reads it last. */
 typedef struct Live {
     CostWalk *w;
     Arena *arena;
@@ -28,8 +29,8 @@ static void see(Live *x, const Value *v)
     vec_push(x->arena, &x->values, v);
 }
 
-/* Whether the value is computed where it is read, or lies in the registers of what it is made of: these are
- * what is read there. */
+/* Whether the value takes no registers of its own: it is computed where it is read, or shares the registers
+ * of its operands. Then reading it means reading its operands. */
 static bool find_computed_there(const Live *x, const Value *v)
 {
     const Instr *d = v->def;
@@ -44,8 +45,8 @@ static bool is_computed_there(const Live *x, const Value *v)
     return x->there[v->id] > 1;
 }
 
-/* What an operand of a product that comes through shared memory takes: it is read fragment by fragment, as
- * far ahead as there is room. */
+/* The words of a value. An operand that goes to a product through shared memory is read fragment by fragment,
+ * so that at most READ_AHEAD words of it are held. */
 static int words_of(const Live *x, const Value *v)
 {
     enum { READ_AHEAD = 32 };
@@ -65,7 +66,8 @@ static void read_at(Live *x, const Value *v)
     for (int k = 0; k < v->def->n_operands; k++) read_at(x, ir_operand(v->def, k));
 }
 
-/* What is read in a loop that began at `start` and comes from outside is in use up to the loop's end. */
+/* Extends the use of values from outside a loop that the loop reads to the end of the loop, which began at
+ * number `start`. */
 static void hold(Live *x, int start)
 {
     for (size_t k = 0; k < x->values.len; k++) {

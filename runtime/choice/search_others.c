@@ -1,11 +1,12 @@
-/* search_others.c: what to take instead of the chosen configuration where the vendor's compiler keeps much of
- * that in memory (search.h), which no estimate tells for certain. The launch's variant is compiled with these
- * in turn (runtime/launch/compile_again.c), so that they are few. */
+/* search_others.c: lists configurations that a launch may take instead of the chosen one. Only the vendor's
+ * compiler knows how much a configuration spills. If the chosen one spills, the launch compiles the listed
+ * ones in turn (runtime/launch/compile_again.c), so that the list is short. */
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
-/* Ratios: of the registers that the next one wants, at most; of its estimate to that of the chosen one,
- * beyond which words in memory cost less. */
+/* EASED: each listed configuration wants at most this part of the registers that the one before it wants.
+ * MOST_SLOWER: its estimate is at most so many times that of the chosen one, as spilling costs less than
+ * that. */
 static const double EASED = 0.9, MOST_SLOWER = 4;
 
 /* Whether the chosen configuration, or the list of names to choose, has this name. */
@@ -16,7 +17,8 @@ static bool has(const Search *z, const SearchResult *r, const char *name)
     return search_binds(r->config, r->n, name);
 }
 
-/* Whether it serves all launches that the chosen one serves: an extent that it binds is bound there too. */
+/* Whether the configuration serves all launches that the chosen one serves: it binds no name that the chosen
+ * one leaves open. */
 static bool serves(const Search *z, const SearchResult *r, const FrontBinding *config, int n)
 {
     for (int i = 0; i < n; i++)
@@ -24,7 +26,7 @@ static bool serves(const Search *z, const SearchResult *r, const FrontBinding *c
     return true;
 }
 
-/* The best point that wants at most so much of its registers; -1: there is none. */
+/* The best point whose tiles take at most the part `full` of a thread's registers; -1: there is none. */
 static int best_within(const Search *z, double full, double most)
 {
     int found = -1;

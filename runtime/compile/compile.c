@@ -203,12 +203,12 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     return ok;
 }
 
-/* The tiles of a pack that go through shared memory make all warps of its CTA meet there. A pack of one warp
- * does not. Whether the kernel is to be compiled again so: `shared` are the bytes that its CTA exchanges.
- * Sizes that are searched stay with the warps that their estimates are of, which do not count who waits. */
+/* Whether a packed kernel should be compiled again with one warp. If tiles of a pack go through shared memory
+ * (`shared` bytes of the CTA), all warps of the CTA wait for each other there; a single warp does not wait.
+ * Kernels whose sizes are searched keep the number of warps that the estimate assumed. */
 static bool packs_meet(const Ast *ast, const Func *f, const CompileOptions *o, int64_t shared)
 {
-    enum { FEW = 256 }; /* results of reductions, which warps exchange beside their work */
+    enum { FEW = 256 }; /* bytes of reductions' results, for which warps need not wait long */
     return f->packed > 1 && f->hints.warps > 1 && !o->passes.pack_warps && shared > FEW &&
            !frontend_tune(ast, f->name);
 }

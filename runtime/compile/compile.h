@@ -37,8 +37,8 @@ typedef struct LaunchFacts {
     const int64_t *most;
 } LaunchFacts;
 
-/* What a launch says that a small extent is at most: one of a few numbers, so that launches share variants.
- * 0: it is not small. */
+/* Rounds a small extent up to one of a few numbers, so that launches share variants. A launch promises that
+ * the extent is at most this number. 0: the extent is not small. */
 int64_t launch_facts_most(int64_t extent);
 
 typedef struct CompileOptions {

@@ -1,5 +1,5 @@
-/* compile_again.c: compiles a variant again for what the vendor's compiler tells of its registers: with other
- * launch bounds, or with another configuration than the chosen one. */
+/* compile_again.c: compiles a variant again if the vendor's compiler reports unfavourable register use: with
+ * launch bounds for fewer CTAs or for more, or with another configuration than the chosen one. */
 #define _GNU_SOURCE
 #include "runtime/launch/making.h"
 #include <math.h>
@@ -26,8 +26,8 @@ int compile_next_ctas(const Target *t, int threads, int spilled, int ctas)
     return registers_of(t, threads, next) > registers ? next : 0;
 }
 
-/* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
- * cost more than fewer CTAs on a multiprocessor: compiles again for fewer, as long as that helps. */
+/* Launch bounds that make a thread spill cost more than fewer CTAs on a multiprocessor: compiles again for
+ * fewer, as long as that helps. */
 bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     CompileOptions options = m->options;
@@ -53,10 +53,9 @@ static int ctas_of(const Target *t, int threads, int registers)
     return each > 0 ? t->sm_registers / (threads * each) : 0;
 }
 
-/* A kernel that streams is compiled again with bounds for about so many threads on a multiprocessor, if these
- * are a third more than its registers leave room for, and shared memory has room for them. That counts if
- * nothing spills and the code is no longer, but for a little: arithmetic that is done again takes time of its
- * own. */
+/* Compiles a kernel that streams again with launch bounds for about 1536 threads on a multiprocessor, then
+ * for 1024, if these are a third more than its registers allow and shared memory has room for them. Takes the
+ * result if nothing spills and the code is at most 1/32 longer: longer code computes values again. */
 bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     static const int wanted[] = { 1536, 1024 };
@@ -104,9 +103,9 @@ static void take(Making *m, int other)
     m->v->other = other + 1;
 }
 
-/* The name of a note in the disk cache about the chosen configuration, and what the note says of another one:
- * it names that, so that it holds for no other one of that number. Axes that were given as one are proven to
- * be one for the chosen configuration alone, and who asks for the text or tunes asks for that. */
+/* The disk cache keeps a note for each chosen configuration: which configuration was taken instead, or "as
+ * chosen". note_key names the note, and note_of is its text. The text spells the configuration out, so that
+ * it stays valid if the list of others changes. */
 static CacheKey note_key(Making *m)
 {
     char *name = arena_alloc(&m->s->arena, 5 + sizeof m->cache_key.hash);
@@ -122,6 +121,8 @@ static const char *note_of(Making *m, int other)
     return search_text(m->s, &(SearchResult){ .config = c->other[other].config, .n = c->other[other].n });
 }
 
+/* Whether another configuration may be taken. Not after two axes were collapsed into one, which was proven
+ * for the chosen configuration alone, and not where the caller tunes (k->accept), as it asks for this one. */
 static bool may_change(const Making *m)
 {
     bool collapsed = m->v->key[0] >> KEY_COLLAPSED & ((1u << MOST_PAIRS) - 1);
@@ -163,9 +164,9 @@ double compile_with_spills(double ns, double of_byte, int bytes)
     return (bytes > FEW_BYTES ? MANY : 1) * ns + of_byte * bytes;
 }
 
-/* Where the chosen configuration keeps many words in memory, which its estimate did not count, those that may
- * be taken instead are compiled, and the one counts that should run fastest with what each of them keeps
- * there. A note of it is left for other processes. */
+/* If the chosen configuration spills more than its estimate assumed, compiles the configurations that may be
+ * taken instead. Takes the one whose estimate, with the bytes that it really spills, is least, and leaves a
+ * note for other processes. */
 bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     const Choice *c = m->chosen;

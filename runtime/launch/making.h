@@ -1,5 +1,5 @@
-/* making.h: the making of one variant, between variant.c, which goes the way from its key to the device, and
- * compile_again.c, which compiles again what the vendor's compiler was short of registers for. */
+/* making.h: the state of one variant while it is compiled, shared by variant.c, which goes from a launch's
+ * key to code on the device, and compile_again.c, which compiles again for the sake of registers. */
 #pragma once
 #include "runtime/choice/chooser.h"
 
@@ -21,19 +21,19 @@ typedef struct Making {
     double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
 } Making;
 
-/* variant.c: the key of the disk cache, for the bindings. */
+/* variant.c: sets cache_key, the key in the disk cache, from the bindings. */
 void making_key(Making *);
 
-/* compile_again.c. compiled, text: of the vendor's compiler, and what it was given; they become those of the
- * code that is better. False after diagnostics. */
-/* The CTAs on a multiprocessor to compile for instead; 0: it stays. */
+/* compile_again.c: the CTAs on a multiprocessor to compile for instead; 0: it stays. */
 int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
 /* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it. */
 double compile_with_spills(double ns, double of_byte, int bytes);
+/* compiled: the output of the vendor's compiler; text: its input. Both are replaced if code compiled again is
+ * better. False after diagnostics. */
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_other(Making *, Ast *, Compiled *compiled, Compiled *text);
 /* Takes the configuration that an earlier process took instead of the chosen one. */
 void making_recall(Making *);
-/* Whether other configurations are to be compared with this code, since it keeps much in memory. */
+/* Whether this code spills so much that other configurations should be compared with it. */
 bool making_is_open(const Making *, const Compiled *);

@@ -338,8 +338,9 @@ static const Layout *left_operand(Layouter *c, const Group *g, int rank, const i
     return group_fragment(c, g->left, 0, tile);
 }
 
-/* Tiles that become a left operand by reshapes, permutations, repeated elements and joins have its fragments
- * from the start, as the operand itself has (left_operand), unless memory is accessed in them. */
+/* The layout of a group whose tiles become a left operand by reshapes, permutations, repetition and joins:
+ * the one that makes the operand's fragments (left_operand) without moving an element to another thread. NULL
+ * where memory is accessed in the group's layout. */
 static const Layout *toward_left(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     const Instr *i = g->to_left;

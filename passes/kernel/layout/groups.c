@@ -279,6 +279,49 @@ static void note_ordered(Group *g, int axis)
     if (axis >= 0) g->runs = g->runs && g->runs != axis + 1 ? -1 : axis + 1;
 }
 
+/* What reductions, scans and searches along an axis want of their operand's group. */
+static void note_along_axis(Layouter *c, const Instr *i)
+{
+    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    bool takes = x && group_takes_now(c, x);
+    if (takes && follows_operand(i->op) && i->op != OP_BROADCAST &&
+        ir_attr_int(i, ATTR_AXIS, 0) == x->type->rank - 1)
+        group_of(c, x)->rows = true;
+    if (takes && op_reduces(i->op) && x->type->rank == 2 && !ir_attr_int(i, ATTR_AXIS, 0))
+        group_of(c, x)->columns = true;
+    if (!op_is_along_axis(i->op) || op_reduces(i->op)) return;
+    int axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, x->type->rank - 1);
+    for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)
+        if (group_takes_now(c, ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
+    if (group_takes_now(c, ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
+}
+
+/* Operations that make a tile of another group by shape alone. */
+static void note_shape_change(Layouter *c, Instr *i)
+{
+    if ((i->op == OP_RESHAPE || i->op == OP_PERMUTE) && group_takes_now(c, ir_result(i)) &&
+        group_takes_now(c, ir_operand(i, 0))) {
+        Group *to = group_of(c, ir_result(i));
+        if (i->op == OP_PERMUTE) to->permute = i;
+        else {
+            note_reshape(&to->reshape, i);
+            note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
+        }
+    }
+    note_moved(c, i);
+    if (i->op == OP_SLICE || i->op == OP_CONCAT) group_note_component(c, i);
+}
+
+static void note_memory(Layouter *c, Instr *i)
+{
+    MemParts m;
+    if (i->op == OP_COPY) note_copy(c, i);
+    if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
+        note_indexed(c, i);
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);
+}
+
+/* Records what an operation wants of the groups of its operands and results. */
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
@@ -287,34 +330,11 @@ static void note_anchors(void *user, Instr *i)
     for (int b = 0; b < i->n_blocks; b++)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
     if (mma) note_product(c, i, wgmma);
-    if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes_now(c, ir_operand(i, 0)) &&
-        ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
-        group_of(c, ir_operand(i, 0))->rows = true;
-    if (op_reduces(i->op) && group_takes_now(c, ir_operand(i, 0)) && ir_operand(i, 0)->type->rank == 2 &&
-        !ir_attr_int(i, ATTR_AXIS, 0))
-        group_of(c, ir_operand(i, 0))->columns = true;
-    if (op_is_along_axis(i->op) && !op_reduces(i->op)) {
-        int last = ir_operand(i, 0)->type->rank - 1,
-            axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, last);
-        for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)
-            if (group_takes_now(c, ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
-        if (group_takes_now(c, ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
-    }
+    note_along_axis(c, i);
     if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
-    if (i->op == OP_RESHAPE && group_takes_now(c, ir_result(i)) && group_takes_now(c, ir_operand(i, 0))) {
-        note_reshape(&group_of(c, ir_result(i))->reshape, i);
-        note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
-    }
-    if (i->op == OP_PERMUTE && group_takes_now(c, ir_result(i)) && group_takes_now(c, ir_operand(i, 0)))
-        group_of(c, ir_result(i))->permute = i;
-    note_moved(c, i);
-    if (i->op == OP_SLICE || i->op == OP_CONCAT) group_note_component(c, i);
+    note_shape_change(c, i);
     note_dropped(c, i);
-    if (i->op == OP_COPY) note_copy(c, i);
-    MemParts m;
-    if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
-        note_indexed(c, i);
-    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);
+    note_memory(c, i);
 }
 
 /* Index tiles and values of gathers, scatters and atomics are used element by element, so all of them have
@@ -334,8 +354,8 @@ static void link_indexed(void *user, Instr *i)
         }
 }
 
-/* Notes how tiles become left operands by reshapes, permutations and joins, from the operands back to the
- * first tiles. */
+/* Sets Group.to_left: walks from left operands back through reshapes, permutations and joins to the tiles
+ * that they are made of. */
 static void note_ways_to_left(Layouter *c)
 {
     InstrList moves = { 0 };

@@ -38,8 +38,8 @@ typedef struct Group {
     const Instr *permute;    /* makes a value of this group from one of another group */
     const Instr *moved;      /* the first that makes one from another group by shape alone */
     const Instr *left;       /* a product whose left operand is a value of the group in registers */
-    /* Makes a value from one of this group by shape alone that is, or leads to, such an operand of another
-     * group. */
+    /* A reshape, permutation or join of a value of this group. Its result, of another group, is a left
+     * operand or becomes one by further such operations. NULL: there is none. */
     const Instr *to_left;
     int64_t most;         /* the elements of the largest tile that the group loads or stores */
     const Instr *dropped; /* the first reduction that makes one from another group, without the axis */

@@ -14,7 +14,7 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
         tile[d] = d < t->rank ? (int32_t)t->shape[d] : 1;
         per[d] = lanes[d] = warps[d] = 1;
     }
-    bool along = axis == t->rank - 1; /* else threads beside each other have rows of their own */
+    bool along = axis == t->rank - 1; /* otherwise neighbouring threads have different rows */
     while (along && lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
     wave /= lanes[axis];
     for (int k = 1; k < t->rank; k++)

@@ -116,8 +116,54 @@ static int stored_use(const Layouter *c, const Layout *l, int axis, int bytes, i
     return 100 * stored / (100 * stored / (use > 0 ? use : 1) + more);
 }
 
-/* Converts the value to a layout in which whole sectors are stored, if its own layout is poor for that: by
- * shuffles within the warp if they suffice, otherwise through shared memory. */
+/* Wants the stored value in this layout. */
+static void store_in(Layouter *c, Instr *store, const Value *v, const Layout *l)
+{
+    for (int k = 0; l && k < store->n_operands; k++)
+        if (ir_operand(store, k) == v) layouter_need(c, store, k, l);
+}
+
+/* Beside cp.async producers, whose rings take shared memory, elements of a row at an odd address are brought
+ * side by side by exchange. NULL: there is no such layout. */
+static const Layout *exchanged_runs(Layouter *c, const Value *v, int axis, int bytes)
+{
+    ShiftChain chain;
+    Arena *a = &c->s->arena;
+    const Layout *wide = layout_vectorize(a, layouts_get(&c->p->layouts, v->type), axis, bytes, 16),
+                 *runs = kernel_shift_runs(a, wide, axis);
+    return runs && kernel_shift_chain(a, runs, axis, bytes, &chain) ? runs : NULL;
+}
+
+/* A layout for accesses of `width` bytes that touch consecutive sectors of the axis. */
+static const Layout *coalesced(Layouter *c, const Type *t, int axis, int width, int warps)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
+    order[n++] = axis;
+    for (int a = t->rank - 1; a >= 0; a--)
+        if (a != axis) order[n++] = a;
+    for (int a = 0; a < t->rank; a++) tile[a] = (int32_t)t->shape[a];
+    return layout_coalesced(
+        &c->s->arena, t->rank, tile, order, dtype_bytes(t->dtype), width, c->p->target->wave, warps);
+}
+
+enum { GOOD_USE = 90 }; /* percent of the bytes of all sectors that are stored, which is enough */
+
+/* A layout that uses sectors better than the value's own: a wider one by shuffles within the warp, if it is
+ * good enough, or one through shared memory, if it is much better. NULL: there is none. */
+static const Layout *better_stored(Layouter *c, const Type *t, int axis, int width, bool within)
+{
+    int bytes = dtype_bytes(t->dtype);
+    const Layout *l = layouts_get(&c->p->layouts, t);
+    int now = stored_use(c, l, axis, bytes, width, within), least = within ? now + now / 2 : 2 * now;
+    if (now >= GOOD_USE) return NULL;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
+    if (w && w != l && stored_use(c, w, axis, bytes, width, within) >= GOOD_USE) return w;
+    if (layout_blocks(l) != 1) return NULL; /* CTAs of a cluster exchange nothing here */
+    w = coalesced(c, t, axis, width, (int)layout_warps(l));
+    return w && stored_use(c, w, axis, bytes, width, within) >= least ? w : NULL;
+}
+
+/* Converts the value to a layout in which whole sectors are stored, if its own layout is poor for that. */
 void layouter_fix_store(Layouter *c, Instr *i)
 {
     MemParts m;
@@ -129,44 +175,23 @@ void layouter_fix_store(Layouter *c, Instr *i)
     if (kernel_row_start(c->f, c->p).bytes || kernel_row_block(c->f, c->p, i)) return;
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype),
         width = kernel_access_bytes(c->f, i);
+    const Param *p = &c->f->params[m.param];
     const Attr *steps = ir_attr(i, ATTR_STEPS);
-    if (axis >= 0 && group_is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) &&
-        shift_pays(c, i, v, axis))
-        return;
-    if (axis >= 0 && c->p->cp_async_warps && width < 4 && group_is_odd(c, i, v, axis) &&
-        kernel_may_shift(c->f, c->p, i)) { /* Elements: by exchange, since rings take shared memory. */
-        ShiftChain chain;
-        const Layout *runs = kernel_shift_runs(&c->s->arena,
-            layout_vectorize(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, bytes, 16), axis);
-        if (runs && kernel_shift_chain(&c->s->arena, runs, axis, bytes, &chain)) {
-            for (int k = 0; k < i->n_operands; k++)
-                if (ir_operand(i, k) == v) layouter_need(c, i, k, runs);
+    if (axis < 0) return;
+    if (group_is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i)) {
+        if (shift_pays(c, i, v, axis)) return;
+        const Layout *runs = c->p->cp_async_warps && width < 4 ? exchanged_runs(c, v, axis, bytes) : NULL;
+        if (runs) {
+            store_in(c, i, v, runs);
             return;
         }
     }
-    if (axis < 0 || v->type->shape[axis] * bytes < c->p->target->sector_bytes ||
-        c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1))
+    if (v->type->shape[axis] * bytes < c->p->target->sector_bytes || p->stride[unit] != 1 ||
+        (steps && steps->v[unit] != 1))
         return;
-    const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
     /* Narrow rows that begin within sectors want long runs, which go through shared memory. */
-    bool within = width < 16 && rows_within_sectors(c, &c->f->params[m.param], m.rank, unit, bytes);
-    int now = stored_use(c, l, axis, bytes, width, within);
-    if (now >= 90) return;
-    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && w != l && stored_use(c, w, axis, bytes, width, within) >= 90) best = w;
-    if (!best && layout_blocks(l) == 1) { /* CTAs of a cluster exchange nothing here */
-        int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
-        order[n++] = axis;
-        for (int a = v->type->rank - 1; a >= 0; a--)
-            if (a != axis) order[n++] = a;
-        for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
-        w = layout_coalesced(
-            &c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
-        int least = within ? now + now / 2 : 2 * now;
-        if (w && stored_use(c, w, axis, bytes, width, within) >= least) best = w;
-    }
-    for (int k = 0; best && k < i->n_operands; k++)
-        if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
+    bool within = width < 16 && rows_within_sectors(c, p, m.rank, unit, bytes);
+    store_in(c, i, v, better_stored(c, v->type, axis, width, within));
 }
 
 /* A load in a layout in which lanes would read pieces of sectors is done in wide pieces, which are then

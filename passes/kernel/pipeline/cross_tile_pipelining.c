@@ -117,39 +117,32 @@ static bool pays_cross_tile(const Rotation *r)
     return kernel_forces(r->c->p, PASS_CROSS_TILE_PIPELINING) || n > SOFTMAX_OPS;
 }
 
-/* `asked`: a schedule asks for it; otherwise only if it pays. */
-static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
+/* Collects the operations before the inner loop, which the joined loop does for the next program. False: they
+ * cannot be done there, or an operand that is read once a program has one stage. wanted: also then. */
+static bool plan_before(CrossTile *x, bool wanted)
 {
-    Overlap *c = r->c;
-    Arena *a = &c->s->arena;
-    Instr *loop = r->loop, *outer = loop->block->parent;
-    if ((!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_cross_tile(r))) || !outer ||
-        outer->op != OP_FOR || !ir_loop_is(outer, LOOP_DYNAMIC) || outer->n_results)
-        return false;
-    Ranges *ranges = ranges_new(c->f);
-    if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
-        text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
-        return false;
-    }
-    *x = (CrossTile){ .r = r, .outer = outer, .home = loop->block };
-    x->origin = arena_array(a, Origin, c->f->module->next_id);
-    x->needed = arena_array(a, bool, c->f->module->next_id);
-    x->is_before = arena_array(a, bool, c->f->module->next_id);
+    Overlap *c = x->r->c;
+    const Instr *loop = x->r->loop;
     for (Instr *i = x->home->first; i && i != loop; i = i->next) {
+        bool get = i->op == OP_RING_GET;
         if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
-        if (i->op == OP_RING_GET) {
-            if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
-            if (ir_operand(i, 0)->type->shape[0] < 2 && !kernel_forces(c->p, PASS_CROSS_TILE_PIPELINING) &&
-                !asked) {
-                text_printf(
-                    &c->note, "  each program by itself: one stage for what is read once a program\n");
-                return false;
-            }
-        } else if (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i)) return false;
-        vec_push(a, &x->before, i);
+        if (get && kernel_gets_of(x->r->s.body, ir_operand(i, 0))) return false;
+        if (get && ir_operand(i, 0)->type->shape[0] < 2 && !wanted) {
+            text_printf(&c->note, "  each program by itself: one stage for what is read once a program\n");
+            return false;
+        }
+        if (!get && (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i))) return false;
+        vec_push(&c->s->arena, &x->before, i);
         for (int k = 0; k < i->n_results; k++) x->is_before[i->results[k].id] = true;
     }
-    for (Instr *i = loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+    return true;
+}
+
+/* Collects the operations behind the inner loop, which the joined loop does where a program ends. */
+static bool plan_after(CrossTile *x)
+{
+    Arena *a = &x->r->c->s->arena;
+    for (Instr *i = x->r->loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
         if (i->op == OP_RING_RELEASE) {
             vec_push(a, &x->releases, i);
             continue;
@@ -160,17 +153,46 @@ static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
         vec_push(a, &x->after, i);
         if (!need_operands(x, i)) return false;
     }
+    return true;
+}
+
+/* Finds what the steps need of the program: operands of the body, the loop's bound and step, and the values
+ * from which late accumulators start again in each program. */
+static bool plan_steps(CrossTile *x)
+{
+    const Rotation *r = x->r;
     for (const Instr *i = r->s.body->first; i; i = i->next)
         if (!need_operands(x, i)) return false;
     for (int k = 1; k < 3; k++)
-        if (!need(x, ir_operand(loop, k))) return false;
-    for (int k = 0; k < r->n; k++) { /* Late accumulators start again when a program ends. */
-        if (origin_of(x, ir_operand(loop, k + 3)) == LOST) return false;
-        if (!is_late(r, k)) continue;
-        if (origin_of(x, ir_operand(loop, k + 3)) == CARRIED || !need(x, ir_operand(loop, k + 3)))
-            return false;
+        if (!need(x, ir_operand(r->loop, k))) return false;
+    for (int k = 0; k < r->n; k++) {
+        Value *initial = ir_operand(r->loop, k + 3);
+        Origin from = origin_of(x, initial);
+        if (from == LOST || (is_late(r, k) && (from == CARRIED || !need(x, initial)))) return false;
     }
-    return x->axes > 0;
+    return true;
+}
+
+/* Whether the loops can be joined. asked: a schedule asks for it; otherwise also whether it pays. */
+static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
+{
+    Overlap *c = r->c;
+    Arena *a = &c->s->arena;
+    Instr *loop = r->loop, *outer = loop->block->parent;
+    size_t ids = c->f->module->next_id;
+    if (!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_cross_tile(r))) return false;
+    if (!outer || outer->op != OP_FOR || !ir_loop_is(outer, LOOP_DYNAMIC) || outer->n_results) return false;
+    Ranges *ranges = ranges_new(c->f);
+    if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
+        text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
+        return false;
+    }
+    *x = (CrossTile){ .r = r, .outer = outer, .home = loop->block };
+    x->origin = arena_array(a, Origin, ids);
+    x->needed = arena_array(a, bool, ids);
+    x->is_before = arena_array(a, bool, ids);
+    return plan_before(x, asked || kernel_forces(c->p, PASS_CROSS_TILE_PIPELINING)) && plan_after(x) &&
+           plan_steps(x) && x->axes > 0;
 }
 
 /* Copies the operations before the inner loop for the program at these coordinates, as far as the loop or a

@@ -23,7 +23,7 @@ typedef struct Sizes {
     bool fma;      /* there is a product that no matrix unit computes as it is written */
 } Sizes;
 
-/* Whether a scalar depends on which program it is, as far as `deep` operations say. */
+/* Whether a scalar is computed from the program's coordinates, by at most `deep` operations. */
 static bool of_program(const Value *v, int deep)
 {
     const Instr *d = v->def;
@@ -90,11 +90,15 @@ static void note_most(void *user, const Instr *i, int64_t bytes)
     if (bytes > *most) *most = bytes;
 }
 
-/* Whether the tiles that are in use at once leave a thread few registers for addresses, so that few CTAs fit,
- * and twice as many warps would still load vectors of 16 bytes: of programs that load several tiles of their
- * own, rows of as many tensors, as the vendor's compiler takes elements of intermediate results one after the
- * other. Of a row all is in use until its reduction is known, which must fit the 64 registers that its launch
- * bounds then leave (occupancy_wanted). Stencils have bounds by their tiles. */
+/* Whether a program should have twice as many warps, because each thread holds so much that few CTAs fit a
+ * multiprocessor. This is so if the tiles that are in use at once take more than MANY_BYTES of a thread, and
+ * twice as many warps would still load vectors of 16 bytes.
+ *
+ * Only programs that load several tiles of their own count, and programs that reduce rows only if these come
+ * from several tensors: other tiles are intermediate results, of which the vendor's compiler computes one
+ * element after the other. A row is in use as a whole until its reduction is known, so it must fit the 64
+ * registers that launch bounds then leave (occupancy_wanted). Stencils have launch bounds that follow from
+ * their tiles (occupancy_has_windows). */
 static bool holds_many(Session *s, const Sizes *z, int warps)
 {
     enum { MANY_BYTES = 400, ROW_BYTES = 2 * 224, SEVERAL = 3, VECTOR = 16 };
@@ -112,8 +116,8 @@ static bool holds_many(Session *s, const Sizes *z, int warps)
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
  * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
  * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
- * lanes of a warp, which follow in any case. A row that one warp holds is searched by one. Where that leaves
- * a thread more than it can well hold, there are twice as many (holds_many). */
+ * lanes of a warp, which follow in any case. One warp searches the largest elements of a row that it can
+ * hold. The number doubles where a thread would hold too much (holds_many). */
 static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;

@@ -28,8 +28,8 @@ static const Type *vector_view(Roles *c, const Type *t)
     return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
 }
 
-/* Rows as they lie in memory, for a tile of fewer rows than a swizzle takes that no product reads. NULL: TMA
- * moves multiples of 16 bytes. */
+/* The layout of a tile with too few rows for a swizzle, which no product reads directly: its rows as in
+ * memory. NULL: a row is not a multiple of 16 bytes, which TMA requires. */
 static const LayoutShared *few_rows(Roles *c, const int32_t *tile, int axis, int bytes)
 {
     int32_t n = tile[axis], panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX, order[2] = { axis, 1 - axis };
@@ -197,8 +197,8 @@ static bool is_position(const Value *v)
     return false;
 }
 
-/* Whether an operand of a product is computed from the tile, element by element, whose elements may be
- * repeated or joined before. */
+/* Whether an operand of a product is computed from the tile by element-wise operations, repetition and
+ * joins. */
 static bool computes_operand(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next) {
@@ -212,8 +212,8 @@ static bool computes_operand(const Value *v)
     return false;
 }
 
-/* Whether a reshape makes another matrix of the tile, or a vector. One to more axes repeats elements of it or
- * joins them with others (transpose-products). */
+/* Whether a reshape makes a matrix or a vector of the tile. A reshape to more axes prepares a repetition or a
+ * join of its elements (transpose-products). */
 static bool merges(const Instr *i) { return i->op == OP_RESHAPE && ir_result(i)->type->rank <= 2; }
 
 /* Whether the load wants buffers: it asks for them, or it says nothing, and a product waits for it. */
