@@ -391,6 +391,8 @@ LLVMValueRef helper_begin(Gen *, Helper *, const char *name, LLVMTypeRef type);
 void helper_end(Gen *, Helper *); /* after the function's returns */
 
 void gen_steps(Gen *, Steps *);
+/* The counter of a loop in iteration number t. */
+void gen_iteration(Gen *, const Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMValueRef t);
 /* Emits a scalar instruction. */
 void gen_scalar_instr(Gen *, Instr *);
 /* The block of reduce or scan applied to the values at a and at b. */

@@ -13,7 +13,8 @@
 
 enum {
     TABLE = 16,  /* values: f32 fill a register of 64 bytes, those of 16 bits and bytes are in one twice */
-    DEEPEST = 12 /* operations from an element back to its bits */
+    DEEPEST = 12, /* operations from an element back to its bits */
+    TOO_MANY = 7   /* instructions for a vector of elements that might be computed instead */
 };
 
 typedef struct Search {
@@ -84,12 +85,31 @@ int thin_table_vectors(const Thin *t) { return dtype_bytes(t->as); }
 /* The lowest bytes of an f32 that every value of the type leaves zero. */
 static int zero_bytes(DType t) { return t == DT_F32 ? 0 : t == DT_BF16 ? 2 : 1; }
 
+/* The instructions for a vector of elements of v from those of the index. */
+static int from_index(const Thin *t, const Value *v)
+{
+    const Instr *i = v->def;
+    if (v == t->index || v->type->shape[1] == 1 || i->op == OP_SPLAT || i->op == OP_BROADCAST) return 0;
+    if (dtype_is_float(v->type->dtype) && v->type->dtype != DT_F32) return TOO_MANY;
+    int cost = plan_op_cost(i);
+    for (int k = 0; k < i->n_operands && cost < TOO_MANY; k++) {
+        Value *x = ir_operand(i, k);
+        if (x->type->kind == TYPE_TILE) cost += from_index(t, x);
+    }
+    return cost;
+}
+
+/* Whether the elements are computed, eight at a time, from their indices. On AVX2 the four bytes of 32
+ * elements take twelve shuffles, for which only two units are there, and the table as many more. */
+static bool is_computed(const Thin *t)
+{ return !t->g->target->avx512 && t->from == DT_F32 && from_index(t, t->b) < TOO_MANY; }
+
 /* Of n vectors of AVX-512, vector j has elements n i + j, so that a shift of words of n bytes makes its
  * indices. Those of AVX2 have elements in the order in which four vectors of bytes are interleaved, or of
  * two, of whose words the even and the odd ones make a vector each. */
 int thin_table_element(const Thin *t, int j, int i)
 {
-    if (t->g->target->avx512) return thin_table_vectors(t) * i + j;
+    if (t->g->target->avx512 || is_computed(t)) return thin_table_vectors(t) * i + j;
     if (zero_bytes(t->from) == 2) return i / 4 * 16 + j / 2 * 8 + i % 4 * 2 + j % 2;
     return i / 4 * 16 + 4 * j + i % 4;
 }
@@ -136,6 +156,7 @@ Table thin_table(Thin *t, LLVMValueRef column)
     Table table = { { NULL } };
     LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
     int mask[2 * TABLE];
+    if (is_computed(t)) return table;
     eval_init(&e, g, TABLE);
     eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
     LLVMValueRef x = nest_eval(&e, t->b, coord, 1);
@@ -257,9 +278,33 @@ static void step_of_bytes(
     }
 }
 
+/* Byte j of each word of a register is moved to its end, so that a vector of words is the indices of as many
+ * elements. */
+static void computed_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    LLVMTypeRef words = gen_vec(g->i32, t->lanes), bytes = gen_type(g, t->index->type->dtype, t->lanes);
+    LLVMValueRef b[MAX_SUMS], low = gen_splat(g, LLVMConstInt(g->i32, TABLE - 1, false), t->lanes);
+    for (int c = 0; c < columns; c++) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c));
+        LLVMValueRef x = LLVMBuildBitCast(g->b, bits_of(t, k, at), words, "");
+        for (int j = 0; j < 4; j++) {
+            Eval e;
+            LLVMValueRef by = gen_splat(g, LLVMConstInt(g->i32, (unsigned)(8 * j + t->shift), false), t->lanes);
+            LLVMValueRef index = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, x, by, ""), low, "");
+            LLVMValueRef coord[TILE_MAX_RANK] = { at, gen_iadd(g, k, gen_int(g, j)) };
+            eval_init(&e, g, t->lanes);
+            eval_assume(&e, t->index, coord, 1, LLVMBuildTrunc(g->b, index, bytes, ""));
+            b[c] = nest_eval(&e, t->b, coord, 1);
+            add_vector(t, k, j, c, c + 1, b, acc);
+        }
+    }
+}
+
 void thin_table_step(
     Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc)
 {
     if (t->g->target->avx512) step_of_words(t, k, column, columns, table, acc);
+    else if (is_computed(t)) computed_step(t, k, column, columns, acc);
     else step_of_bytes(t, k, column, columns, table, acc);
 }
