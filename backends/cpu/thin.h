@@ -1,5 +1,6 @@
-/* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_loop.c and thin_blocks.c share: a product of few rows or columns
- * that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its columns.
+/* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_loop.c and thin_blocks.c share: a product of few rows
+ * or columns that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its
+ * columns.
  */
 #pragma once
 #include "backends/cpu/memory.h"
@@ -50,8 +51,8 @@ typedef struct Thin {
     int64_t n, k;
     LLVMTypeRef vec;
     bool in_order; /* the windows of some iterations follow each other in the order of the product */
-    bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
-    bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
+    bool whole;    /* all that B is computed from is in range; else short code, as it runs at edges alone */
+    bool inverts;  /* the highest bit of each element of B is inverted (add_quads) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
     Windows windows;
     LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept (thin_strips.c) */

@@ -1,5 +1,5 @@
-/* thin_blocks.c: loops over K that do nothing but multiply by few columns (THIN_DOTS_OF_A) go through A row by
- * row, for as many iterations as have their packed operands in a part of the first cache:
+/* thin_blocks.c: loops over K that do nothing but multiply by few columns (THIN_DOTS_OF_A) go through A row
+ * by row, for as many iterations as have their packed operands in a part of the first cache:
  *
  *     for k                                    for blocks of k
  *         pack B of k                              for k of the block: pack B of k
@@ -26,7 +26,7 @@ typedef struct Blocks {
     Step *loop, *products[MOST_PRODUCTS];
     int64_t at[MOST_PRODUCTS]; /* where the packed operands of an iteration are in its part of the stage */
     int n;
-    int64_t bytes, times;        /* of an iteration; iterations of a block */
+    int64_t bytes, times;         /* of an iteration; iterations of a block */
     LLVMValueRef lo, step, first; /* of the loop; the number of the block's first iteration */
     LLVMValueRef stage;
 } Blocks;
@@ -121,8 +121,7 @@ static Thin whole_product(Blocks *x, int k, int rows, LLVMValueRef row)
 }
 
 /* Adds the dots of n iterations to the sums of some columns and rows. */
-static void dots(
-    Blocks *x, const Thin *of, LLVMValueRef n, LLVMValueRef column, int columns)
+static void dots(Blocks *x, const Thin *of, LLVMValueRef n, LLVMValueRef column, int columns)
 {
     Gen *g = x->g;
     Loop l;
@@ -213,8 +212,8 @@ bool thin_blocks(Gen *g, Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMVal
     Loop l;
     if (!fits(&x)) return false;
     Thin of = common(&x);
-    x.stage = gen_alloca(g, LLVMArrayType2(of.vec, (uint64_t)(x.times * x.bytes / g->target->vector_bytes)),
-        "stage");
+    x.stage = gen_alloca(
+        g, LLVMArrayType2(of.vec, (uint64_t)(x.times * x.bytes / g->target->vector_bytes)), "stage");
     x.first = gen_loop(g, &l, gen_int(g, 0), trips, x.times);
     LLVMValueRef n = smaller(g, LLVMBuildSub(g->b, trips, x.first, ""), gen_int(g, x.times));
     LLVMValueRef whole = pack(&x, n);

@@ -113,7 +113,8 @@ static void launch(Problem *p, CpuRun *code, DType t, int m, int n, int groups, 
     for (int i = 0; i < M_MOST; i++)
         for (int j = 0; j < N_MOST; j++) {
             bool inside = i < m && j < n;
-            double size = 0, v = inside ? want(t, i, j, groups, half, &size) : 77, got = (double)c[i * N_MOST + j];
+            double size = 0, v = inside ? want(t, i, j, groups, half, &size) : 77,
+                   got = (double)c[i * N_MOST + j];
             if (inside ? is_near(got, v, size) : got == v) continue;
             printf("%s, %d x %d, %d groups, %d bytes: C[%d, %d] is %g, not %g\n", dtype_name(t), m, n, groups,
                 half, i, j, got, v);
