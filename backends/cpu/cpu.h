@@ -391,6 +391,8 @@ LLVMValueRef helper_begin(Gen *, Helper *, const char *name, LLVMTypeRef type);
 void helper_end(Gen *, Helper *); /* after the function's returns */
 
 void gen_steps(Gen *, Steps *);
+/* The counter of a loop in iteration number t. */
+void gen_iteration(Gen *, const Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMValueRef t);
 /* Emits a scalar instruction. */
 void gen_scalar_instr(Gen *, Instr *);
 /* The block of reduce or scan applied to the values at a and at b. */
@@ -418,6 +420,11 @@ LLVMValueRef upper_halves_of(Gen *, LLVMValueRef v);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
+/* exponential.c: on f32; of x <= 0 and of NaN; 2^(factor x) as exact as results of 16 bits show (plan_need).
+ */
+LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
+LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x);
+LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor);
 
 #include "backends/cpu/eval.h"
 #include "backends/cpu/window.h"

@@ -192,6 +192,65 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return va >= 0 && e->lanes > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, t, e->lanes), "") : x;
 }
 
+/* The factor by which v is another value multiplied, a positive constant in reach of f32; 0: it is none. */
+static double positive_factor(const Value *v, Value **of)
+{
+    double factor;
+    if (!v->def || v->def->op != OP_MUL) return 0;
+    for (int k = 0; k < 2; k++) {
+        if (!ir_is_const_float(ir_operand(v->def, k), &factor) || !(factor > 0x1p-10 && factor < 0x1p10))
+            continue;
+        *of = ir_operand(v->def, 1 - k);
+        return factor;
+    }
+    return 0;
+}
+
+/* Whether v is x less the maximum of x, or a positive multiple: at most 0, or a NaN. */
+static bool is_less_its_maximum(Value *v)
+{
+    while (positive_factor(v, &v) > 0);
+    if (!v->def || v->def->op != OP_SUB) return false;
+    const Value *m = ir_operand(v->def, 1);
+    while (m->def && (m->def->op == OP_BROADCAST || m->def->op == OP_RESHAPE || m->def->op == OP_SPLAT))
+        m = ir_operand(m->def, 0);
+    return m->def && m->def->op == OP_REDUCE_MAX && ir_operand(m->def, 0) == ir_operand(v->def, 0);
+}
+
+/* exp or exp2 of x. */
+static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    Value *of = ir_operand(i, 0);
+    if (plan_need(ir_result(i)) == NEED_ALL) {
+        if (!is_less_its_maximum(of)) return NULL;
+        return i->op == OP_EXP ? vector_exp_below_0(g, x) : vector_exp2_below_0(g, x);
+    }
+    double factor = i->op == OP_EXP2 && !plan_info(g->plan, of)->buf ? positive_factor(of, &of) : 0;
+    return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor) : NULL;
+}
+
+/* x / d for x times the quotient 1 / d that a sigmoid is, of which this is the only use; NULL: it is not so.
+ */
+static LLVMValueRef times_sigmoid(Gen *g, const Instr *i, const LLVMValueRef *v)
+{
+    for (int k = 0; k < 2; k++) {
+        const Value *s = ir_operand(i, k);
+        bool only = s->def && s->def->op == OP_SIGMOID && ir_use_count(s) == 1;
+        if (!only || !LLVMIsAInstruction(v[k]) || LLVMGetInstructionOpcode(v[k]) != LLVMFDiv) continue;
+        if (!LLVMIsAConstant(LLVMGetOperand(v[k], 0))) continue;
+        return LLVMBuildFDiv(g->b, v[1 - k], LLVMGetOperand(v[k], 1), "");
+    }
+    return NULL;
+}
+
+/* What takes fewer instructions because of what its operands are; NULL: nothing does. */
+static LLVMValueRef eval_known(Eval *e, const Instr *i, const LLVMValueRef *v, LLVMValueRef *coord, int va)
+{
+    if (i->op == OP_EXP || i->op == OP_EXP2) return eval_exponential(e, i, v[0], coord, va);
+    return i->op == OP_MUL && plan_need(ir_result(i)) != NEED_ALL ? times_sigmoid(e->g, i, v) : NULL;
+}
+
 static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -202,7 +261,8 @@ static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
     if (op_family(i->op) == OPS_RANDOM)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
-    return elem_op(g, i->op, d, v, plan_need(ir_result(i)));
+    LLVMValueRef known = d == DT_F32 ? eval_known(e, i, v, coord, va) : NULL;
+    return known ? known : elem_op(g, i->op, d, v, plan_need(ir_result(i)));
 }
 
 static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)

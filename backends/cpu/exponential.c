@@ -46,13 +46,13 @@ static LLVMValueRef scale(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
 
 enum { RAISED = 64 }; /* 2^(n + RAISED) is a normal number for n in [-190, 63] */
 
-/* (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power of two
- * and a constant. */
-static LLVMValueRef scale_down(Gen *g, LLVMValueRef p, Rounded n)
+/* p 2^n or (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power
+ * of two and a constant. */
+static LLVMValueRef scale_down(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
 {
-    if (has_scalef(g, p)) return scale(g, p, true, n);
+    if (has_scalef(g, p)) return scale(g, p, one_more, n);
     LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""));
-    return mul(g, fma_(g, p, power, power), K(g, p, 1 / 0x1p64));
+    return mul(g, one_more ? fma_(g, p, power, power) : mul(g, p, power), K(g, p, 1 / 0x1p64));
 }
 
 /* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
@@ -85,36 +85,51 @@ static LLVMValueRef poly_pairs(Gen *g, LLVMValueRef x, LLVMValueRef x2, const do
     return r;
 }
 
-/* p(x - n) 2^n with n next to x, at least -160 and at most 130 */
-static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients)
+/* p(x - n) 2^n with n next to x, at least -160 and at most 130, or if `at_most_one` of x <= 0 (and of NaN) */
+static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients, bool at_most_one)
 {
-    x = at_least(g, at_most(g, x, 130), -160);
-    Rounded n = rounded(g, x, NULL, 2 * BIAS);
-    return scale(g, poly(g, sub(g, x, n.number), p, n_coefficients), false, n);
+    x = at_least(g, at_most_one ? x : at_most(g, x, 130), -160);
+    Rounded n = rounded(g, x, NULL, at_most_one ? BIAS + RAISED : 2 * BIAS);
+    LLVMValueRef r = poly(g, sub(g, x, n.number), p, n_coefficients);
+    return at_most_one ? scale_down(g, r, false, n) : scale(g, r, false, n);
 }
 
 /* p(x - floor(x)) 2^floor(x) */
 static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
 { return gen_by_16(g, poly(g, gen_by_16(g, x, NULL, fraction_16), p, n), x, scalef_16); }
 
-LLVMValueRef vector_exp2(Gen *g, LLVMValueRef x)
+static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, bool at_most_one)
 {
     static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104,
         0.00124678462532, 0.000216129155396 };
     static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
-    return has_scalef(g, x) ? exp2_above(g, x, unit, 7) : exp2_near(g, x, c, 7);
+    return has_scalef(g, x) ? exp2_above(g, x, unit, 7) : exp2_near(g, x, c, 7, at_most_one);
 }
+
+LLVMValueRef vector_exp2(Gen *g, LLVMValueRef x) { return exp2_of(g, x, false); }
+
+LLVMValueRef vector_exp2_below_0(Gen *g, LLVMValueRef x) { return exp2_of(g, x, true); }
 
 /* 2^x on [-1/2, 1/2] with a relative error of 2^-18.5 */
 static const double quartic[] = { 0.999999261446, 0.693121814737, 0.240247448279, 0.0559178603194,
     0.00957010191117 };
 
-/* for results that are rounded to 16 bits; on AVX-512 by a cubic with a relative error of 2^-13.7 */
-LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x)
+/* 2^(factor x) for results that are rounded to 16 bits; on AVX-512 by a cubic with a relative error of
+ * 2^-13.7. Elsewhere the quartic, times two, is multiplied by one power of two, which is 0 for the least
+ * exponent and infinite for the largest: the result may be 0 below 2^-125. */
+LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor)
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
-    return has_scalef(g, x) ? exp2_above(g, x, unit, 4) : exp2_near(g, x, quartic, 5);
+    if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 4);
+    double twice[5];
+    for (int k = 0; k < 5; k++) twice[k] = 2 * quartic[k];
+    x = at_least(g, at_most(g, x, 128.9 / factor), -126.2 / factor);
+    Rounded n = rounded(g, x, factor == 1 ? NULL : K(g, x, factor), BIAS - 1);
+    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, x, 23), "")),
+                 f = factor == 1 ? sub(g, x, n.number)
+                                 : fma_(g, x, K(g, x, factor), LLVMBuildFNeg(g->b, n.number, ""));
+    return mul(g, poly(g, f, twice, 5), power);
 }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
@@ -171,7 +186,7 @@ LLVMValueRef vector_sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
     return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, quartic, 5), power, K(g, x, 1)));
 }
 
-/* e^x of x <= 90, or if `at_most_one` of x <= 0 */
+/* e^x of x <= 90, or if `at_most_one` of x <= 0 (and of NaN) */
 static LLVMValueRef exp_below(Gen *g, LLVMValueRef x, bool at_most_one)
 {
     static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
@@ -182,10 +197,12 @@ static LLVMValueRef exp_below(Gen *g, LLVMValueRef x, bool at_most_one)
         fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
     r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef r2 = mul(g, r, r), p = fma_(g, r2, poly_pairs(g, r, r2, q, 6), r);
-    return at_most_one ? scale_down(g, p, n) : scale(g, p, true, n);
+    return at_most_one ? scale_down(g, p, true, n) : scale(g, p, true, n);
 }
 
 LLVMValueRef vector_exp(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90), false); }
+
+LLVMValueRef vector_exp_below_0(Gen *g, LLVMValueRef x) { return exp_below(g, x, true); }
 
 LLVMValueRef vector_sigmoid(Gen *g, LLVMValueRef x)
 {

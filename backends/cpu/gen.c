@@ -221,6 +221,15 @@ static void init_carried(Gen *g, Instr *i, int skip, Buf **to, LLVMValueRef *cel
     }
 }
 
+void gen_iteration(Gen *g, const Step *s, LLVMValueRef lo, LLVMValueRef step, LLVMValueRef t)
+{
+    const Value *counter = s->instr->blocks[0]->args[0];
+    DType d = counter->type->dtype;
+    LLVMValueRef iv = LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, t, step, ""), "");
+    plan_info(g->plan, counter)->llvm =
+        dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, iv, gen_type(g, d, 1), "") : iv;
+}
+
 static void gen_for(Gen *g, Step *s)
 {
     Instr *i = s->instr;
@@ -239,17 +248,16 @@ static void gen_for(Gen *g, Step *s)
     Loop l;
     keep_before(g, s);
     thin_loop_begin(g, s);
-    LLVMValueRef t = gen_loop(g, &l, gen_int(g, 0), trips, 1);
-    keep_step(g, s, t);
-    LLVMValueRef iv = LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, t, step, ""), "");
-    Block *body = i->blocks[0];
-    plan_info(g->plan, body->args[0])->llvm =
-        dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, iv, gen_type(g, d, 1), "") : iv;
-    load_cells(g, cells, body->args + 1, i->n_results);
-    debug_arguments(g, body);
-    gen_steps(g, s->blocks[0]);
-    pass_on(g, s->blocks[0]->last, 0, s->carried, cells);
-    gen_loop_end(g, &l);
+    if (!thin_blocks(g, s, lo, step, trips)) {
+        LLVMValueRef t = gen_loop(g, &l, gen_int(g, 0), trips, 1);
+        keep_step(g, s, t);
+        gen_iteration(g, s, lo, step, t);
+        load_cells(g, cells, i->blocks[0]->args + 1, i->n_results);
+        debug_arguments(g, i->blocks[0]);
+        gen_steps(g, s->blocks[0]);
+        pass_on(g, s->blocks[0]->last, 0, s->carried, cells);
+        gen_loop_end(g, &l);
+    }
     thin_loop_end(g, s);
     load_results(g, cells, i);
 }

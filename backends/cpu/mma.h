@@ -64,9 +64,13 @@ void thin_emit(Gen *, Step *);
 Value *mma_table(const Plan *, MmaKind, Value *);
 /* The product together with which the next one of the block, `s`, is computed; NULL: none. */
 Step *mma_before(const Steps *in, const Step *s);
+/* repeat.c: whether the instruction may be computed again, as it changes nothing. */
+bool cpu_can_be_repeated(const Instr *);
 /* thin_loop.c: around a loop, what such products of it leave to its end. */
 void thin_loop_begin(Gen *, const Step *loop);
 void thin_loop_end(Gen *, const Step *loop);
+/* thin_blocks.c: the loop itself from `lo` on, of `trips` iterations, if it is done in blocks; false: not. */
+bool thin_blocks(Gen *, Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMValueRef trips);
 
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }

@@ -16,7 +16,7 @@
 static const int times_of[] = { 9, 3 };
 enum { DEEP = 256 /* bytes along K of products that hardly gain */ };
 
-static bool can_be_repeated(const Instr *i)
+bool cpu_can_be_repeated(const Instr *i)
 {
     MemParts m;
     if (i->op == OP_LOAD) return ir_mem_parts(i, &m) && !m.token;
@@ -41,7 +41,7 @@ static const Instr *product_of(const CpuTarget *t, const Instr *loop)
     if (ir_use_count(ir_result(mma)) != 1 || a->shape[0] <= MOST_THIN_ROWS) return NULL;
     if (a->shape[1] * dtype_bytes(a->dtype) >= DEEP) return NULL;
     for (const Instr *i = body->first; i != body->last; i = i->next)
-        if (i != mma && !can_be_repeated(i)) return NULL;
+        if (i != mma && !cpu_can_be_repeated(i)) return NULL;
     return mma;
 }
 

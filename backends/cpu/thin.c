@@ -221,8 +221,7 @@ static void product(Thin *t, void *user)
     else thin_dots(t);
 }
 
-/* The windows may be assumed to be whole. */
-static void assume_whole(Thin *t)
+void thin_assume_whole(Thin *t)
 {
     for (int k = 0; k < t->windows.n; k++) {
         Window *w = t->windows.w[k];
@@ -242,8 +241,8 @@ static void assume_no_more(Thin *t)
 /* The code if all windows are whole: their loads are of vectors, without a test. */
 static void whole_code(Thin *t, ThinCode *code, void *user)
 {
-    assume_whole(t);
-    if (t->with) assume_whole(t->with);
+    thin_assume_whole(t);
+    if (t->with) thin_assume_whole(t->with);
     code(t, user);
     if (t->with) assume_no_more(t->with);
     assume_no_more(t);
@@ -254,7 +253,10 @@ void thin_find_windows(Thin *t, LLVMValueRef *whole)
     Windows *x = &t->windows;
     x->g = t->g;
     plan_leaves(t->g->plan, t->b, true, add_window, x);
-    for (int k = 0; k < x->n; k++) *whole = both(t->g, *whole, window_is_whole(t->g, x->w[k]));
+    for (int k = 0; k < x->n; k++) {
+        *whole = both(t->g, *whole, window_is_whole(t->g, x->w[k]));
+        x->ahead[k] = distance(t, x->w[k]);
+    }
 }
 
 void thin_guard(Thin *t, LLVMValueRef whole, ThinCode *code, void *user)
@@ -275,9 +277,7 @@ void thin_guard(Thin *t, LLVMValueRef whole, ThinCode *code, void *user)
     gen_endif(g, &f);
 }
 
-/* Packs an operand that is not packed yet, and finds the windows of the other one. `whole`: the condition
- * that all are. */
-static void thin_init(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
+void thin_init(Thin *t, Gen *g, Step *s)
 {
     bool turned = s->thin == THIN_DOTS_OF_A;
     Value *b = ir_operand(s->instr, !turned);
@@ -296,9 +296,15 @@ static void thin_init(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
     for (t->rows = t->index ? MOST_OF_TABLES : MOST_AT_ONCE; t->m % t->rows; t->rows--);
     t->inverts = thin_inverts(s);
     t->vec = gen_type(g, r->dtype, t->lanes);
-    if (turned) thin_columns_as_rows(t);
+}
+
+/* Packs an operand that is not packed yet, and finds the windows of the other one. `whole`: the condition
+ * that all are. */
+static void thin_init_all(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
+{
+    thin_init(t, g, s);
+    if (s->thin == THIN_DOTS_OF_A) thin_columns_as_rows(t);
     thin_find_windows(t, whole);
-    for (int k = 0; k < t->windows.n; k++) t->windows.ahead[k] = distance(t, t->windows.w[k]);
 }
 
 /* Lets the loads of B fetch what is ahead. */
@@ -330,9 +336,9 @@ void thin_emit(Gen *g, Step *s)
     Thin t, with;
     LLVMValueRef whole = NULL;
     if (s->joined) return;
-    thin_init(&t, g, s->with ? s->with : s, &whole);
+    thin_init_all(&t, g, s->with ? s->with : s, &whole);
     if (s->with) {
-        thin_init(&with, g, s, &whole);
+        thin_init_all(&with, g, s, &whole);
         t.rows = with.rows = t.rows < with.rows ? t.rows : with.rows;
         t.with = &with;
         set_ahead(&with);

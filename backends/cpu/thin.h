@@ -1,5 +1,6 @@
-/* thin.h: what thin.c, thin_strips.c, thin_dots.c and thin_loop.c share: a product of few rows or columns
- * that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its columns.
+/* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_loop.c and thin_blocks.c share: a product of few rows
+ * or columns that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its
+ * columns.
  */
 #pragma once
 #include "backends/cpu/memory.h"
@@ -49,8 +50,9 @@ typedef struct Thin {
     LLVMValueRef row; /* of which this is the first row */
     int64_t n, k;
     LLVMTypeRef vec;
-    bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
-    bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
+    bool in_order; /* the windows of some iterations follow each other in the order of the product */
+    bool whole;    /* all that B is computed from is in range; else short code, as it runs at edges alone */
+    bool inverts;  /* the highest bit of each element of B is inverted (add_quads) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
     Windows windows;
     LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept (thin_strips.c) */
@@ -111,14 +113,22 @@ int thin_table_parts(const Thin *);
 int thin_table_vectors(const Thin *);
 int thin_table_element(const Thin *, int j, int i);
 LLVMValueRef thin_look_up(Thin *, const Table *, LLVMValueRef index);
-/* thin.c: the windows that B is computed from, and whether they are whole too (i1; NULL: always); code that
- * is emitted for windows that are whole and, unless they always are, for others. */
+/* thin.c: a product; the windows that B is computed from, and whether they are whole too (i1; NULL: always),
+ * which may be assumed from then on; code that is emitted for windows that are whole and, unless they always
+ * are, for others. */
+void thin_init(Thin *, Gen *, Step *);
+void thin_assume_whole(Thin *);
 typedef void ThinCode(Thin *, void *user);
 void thin_find_windows(Thin *, LLVMValueRef *whole);
 void thin_guard(Thin *, LLVMValueRef whole, ThinCode *, void *user);
 /* The columns at once; adds the sums that stay in lanes to those in memory. */
 int thin_columns(const Thin *);
 void thin_take_lanes(Thin *, LLVMValueRef column, int columns);
+/* thin_dots.c: the sums of some columns and of some rows that stay in lanes, acc[column * rows + row]; adds
+ * the products of one window to them. */
+void thin_load_lanes(Thin *, LLVMValueRef column, int columns, LLVMValueRef *acc);
+void thin_store_lanes(Thin *, LLVMValueRef column, int columns, const LLVMValueRef *acc);
+void thin_add_dots(Thin *, LLVMValueRef column, int columns, LLVMValueRef *acc);
 /* thin_strips.c: takes the offsets from the sums so far. */
 void thin_take_offsets(Thin *);
 /* Whether the highest bits of B are inverted. */

@@ -126,6 +126,7 @@ static LLVMValueRef ahead_of(Thin *t, int i, LLVMValueRef k, LLVMValueRef column
     const Window *w = t->windows.w[i];
     LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
     int64_t ahead = BYTES_AHEAD / columns, bytes = dtype_bytes(w->dtype), all = t->k * bytes;
+    if (t->in_order) return gen_int(g, BYTES_AHEAD);
     if (all <= ahead) return ahead_of_short(t, i, column, all, columns);
     LLVMValueRef next = gen_iadd(g, column, gen_int(g, columns)),
                  back = LLVMBuildMul(g->b, column, stride, "");
@@ -183,7 +184,7 @@ static LLVMValueRef lanes_at(Thin *t, LLVMValueRef column, int c, int r)
 }
 
 /* What the sums of `columns` columns from `column` on begin with. */
-static void first_sums(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+void thin_load_lanes(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;
     for (int c = 0; c < columns; c++)
@@ -194,10 +195,17 @@ static void first_sums(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *
         }
 }
 
+void thin_store_lanes(Thin *t, LLVMValueRef column, int columns, const LLVMValueRef *acc)
+{
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < t->rows; r++)
+            LLVMBuildStore(t->g->b, acc[c * t->rows + r], lanes_at(t, column, c, r));
+}
+
 void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
 {
     LLVMValueRef acc[MAX_SUMS];
-    first_sums(t, column, columns, acc);
+    thin_load_lanes(t, column, columns, acc);
     put_all(t, column, columns, acc);
 }
 
@@ -215,15 +223,13 @@ static void tables_of(Thin *t, LLVMValueRef column, int columns, Table *table)
         table[c] = thin_table(t, gen_iadd(t->g, column, gen_int(t->g, c)));
 }
 
-/* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
-static void dot_rows(Thin *t, LLVMValueRef column, int columns)
+void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;
-    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS];
+    LLVMValueRef phi[MAX_SUMS], first[MAX_SUMS];
     Table table[MAX_SUMS], next[MAX_SUMS];
     Loop l;
     int n = columns * t->rows, width = dot_width(t);
-    first_sums(t, column, columns, first);
     tables_of(t, column, columns, table);
     if (t->with) {
         t->with->row = t->row;
@@ -231,6 +237,7 @@ static void dot_rows(Thin *t, LLVMValueRef column, int columns)
     }
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), width);
     for (int c = 0; c < n; c++) {
+        first[c] = acc[c];
         acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
         LLVMAddIncoming(phi[c], &first[c], &l.before, 1);
     }
@@ -240,11 +247,16 @@ static void dot_rows(Thin *t, LLVMValueRef column, int columns)
     LLVMBasicBlockRef latch = gen_here(g);
     for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
     gen_loop_end(g, &l);
-    if (!t->s->lanes) {
-        put_all(t, column, columns, acc);
-        return;
-    }
-    for (int c = 0; c < n; c++) LLVMBuildStore(g->b, acc[c], lanes_at(t, column, c / t->rows, c % t->rows));
+}
+
+/* The sums of `columns` columns from `column` on, of some rows. */
+static void dot_rows(Thin *t, LLVMValueRef column, int columns)
+{
+    LLVMValueRef acc[MAX_SUMS];
+    thin_load_lanes(t, column, columns, acc);
+    thin_add_dots(t, column, columns, acc);
+    if (t->s->lanes) thin_store_lanes(t, column, columns, acc);
+    else put_all(t, column, columns, acc);
 }
 
 static void dot(Thin *t, LLVMValueRef column, int columns)

@@ -12,8 +12,9 @@
 #include "ir/range.h"
 
 enum {
-    TABLE = 16,  /* values: f32 fill a register of 64 bytes, those of 16 bits and bytes are in one twice */
-    DEEPEST = 12 /* operations from an element back to its bits */
+    TABLE = 16,   /* values: f32 fill a register of 64 bytes, those of 16 bits and bytes are in one twice */
+    DEEPEST = 12, /* operations from an element back to its bits */
+    TOO_MANY = 7  /* instructions for a vector of elements that might be computed instead */
 };
 
 typedef struct Search {
@@ -84,12 +85,41 @@ int thin_table_vectors(const Thin *t) { return dtype_bytes(t->as); }
 /* The lowest bytes of an f32 that every value of the type leaves zero. */
 static int zero_bytes(DType t) { return t == DT_F32 ? 0 : t == DT_BF16 ? 2 : 1; }
 
+/* The instructions for a vector of elements of v from those of the index. */
+static int from_index(const Thin *t, const Value *v)
+{
+    const Instr *i = v->def;
+    if (v == t->index || v->type->shape[1] == 1 || i->op == OP_SPLAT || i->op == OP_BROADCAST) return 0;
+    if (dtype_is_float(v->type->dtype) && v->type->dtype != DT_F32) return TOO_MANY;
+    int cost = plan_op_cost(i);
+    for (int k = 0; k < i->n_operands && cost < TOO_MANY; k++) {
+        Value *x = ir_operand(i, k);
+        if (x->type->kind == TYPE_TILE) cost += from_index(t, x);
+    }
+    return cost;
+}
+
+/* Whether the elements are computed, eight at a time, from their indices. On AVX2 the four bytes of 32
+ * elements take twelve shuffles, for which only two units are there, and the table as many more. */
+static bool is_computed(const Thin *t)
+{ return !t->g->target->avx512 && t->from == DT_F32 && from_index(t, t->b) < TOO_MANY; }
+
+/* Whether values of f16 are looked up as such, by two bytes, and widened from memory. A conversion of a
+ * register would wait for the same units as the shuffles do. More rows wait for multiply-adds instead. */
+static bool is_widened(const Thin *t)
+{
+    const int *cost = t->g->target->cost;
+    bool few = t->m <= MOST_AT_ONCE && !t->g->target->avx512;
+    return few && t->from == DT_F16 && cost[COST_WIDEN_LOADED] <= cost[COST_WIDEN];
+}
+
 /* Of n vectors of AVX-512, vector j has elements n i + j, so that a shift of words of n bytes makes its
  * indices. Those of AVX2 have elements in the order in which four vectors of bytes are interleaved, or of
  * two, of whose words the even and the odd ones make a vector each. */
 int thin_table_element(const Thin *t, int j, int i)
 {
-    if (t->g->target->avx512) return thin_table_vectors(t) * i + j;
+    if (t->g->target->avx512 || is_computed(t)) return thin_table_vectors(t) * i + j;
+    if (is_widened(t)) return j % 2 * 16 + j / 2 * 8 + i;
     if (zero_bytes(t->from) == 2) return i / 4 * 16 + j / 2 * 8 + i % 4 * 2 + j % 2;
     return i / 4 * 16 + 4 * j + i % 4;
 }
@@ -124,7 +154,7 @@ static void bytes_of(Gen *g, LLVMValueRef x, LLVMValueRef *to)
 int thin_table_parts(const Thin *t)
 {
     if (!t->index) return 0;
-    return t->g->target->avx512 ? 1 : 4 - zero_bytes(t->from);
+    return t->g->target->avx512 ? 1 : is_widened(t) ? 2 : 4 - zero_bytes(t->from);
 }
 
 /* The values of a column of B by the index. A shuffle of 16-bit elements reads five bits, so these are there
@@ -136,9 +166,18 @@ Table thin_table(Thin *t, LLVMValueRef column)
     Table table = { { NULL } };
     LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
     int mask[2 * TABLE];
+    if (is_computed(t)) return table;
     eval_init(&e, g, TABLE);
     eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
     LLVMValueRef x = nest_eval(&e, t->b, coord, 1);
+    if (is_widened(t)) {
+        x = LLVMBuildBitCast(g->b, x, gen_vec(g->i8, 2 * TABLE), "");
+        for (int part = 0; part < 2; part++) {
+            for (int k = 0; k < 2 * TABLE; k++) mask[k] = 2 * (k % TABLE) + part;
+            table.part[part] = gen_shuffle(g, x, x, mask, 2 * TABLE);
+        }
+        return table;
+    }
     if (t->as == DT_F32) {
         x = convert(g, DT_F32, t->from, x);
         if (g->target->avx512) table.part[0] = x;
@@ -220,6 +259,23 @@ static void words_apart(Thin *t, LLVMValueRef low, LLVMValueRef high, LLVMValueR
     }
 }
 
+/* The four vectors of elements whose lower and upper bytes these are, through memory: from there one
+ * instruction widens eight of them, for which LLVM must not see that they were stored just now. */
+static void widen_words(Thin *t, LLVMValueRef low, LLVMValueRef high, LLVMValueRef *to)
+{
+    static const char same[] = "=r,0";
+    Gen *g = t->g;
+    LLVMTypeRef f = LLVMFunctionType(g->ptr, &g->ptr, 1, false), bytes = gen_vec(g->i8, 2 * TABLE);
+    LLVMValueRef at = gen_alloca(g, LLVMArrayType2(bytes, 2), "words");
+    LLVMValueRef nothing =
+        LLVMGetInlineAsm(f, "", 0, same, sizeof same - 1, false, false, LLVMInlineAsmDialectATT, false);
+    for (int k = 0; k < 2; k++)
+        LLVMBuildStore(g->b, thin_interleave(g, low, high, 1, k), gen_ptr(g, at, gen_int(g, 2 * TABLE * k)));
+    LLVMValueRef from = LLVMBuildCall2(g->b, f, nothing, &at, 1, "");
+    for (int j = 0; j < 4; j++)
+        to[j] = to_f32(g, DT_F16, gen_load(g, DT_F16, t->lanes, gen_ptr(g, from, gen_int(g, TABLE * j))));
+}
+
 /* The four vectors of 32 elements. The shuffle of bytes makes zero of an index with its highest bit. */
 static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMValueRef *to)
 {
@@ -232,6 +288,10 @@ static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMVa
         LLVMValueRef v[] = { table->part[k], index };
         by[k] = v[0] ? gen_intrinsic(g, "llvm.x86.avx2.pshuf.b", NULL, 0, v, 2)
                      : LLVMConstNull(gen_vec(g->i8, n));
+    }
+    if (is_widened(t)) {
+        widen_words(t, by[0], by[1], to);
+        return;
     }
     if (zero_bytes(t->from) == 2) {
         words_apart(t, by[2], by[3], to);
@@ -257,9 +317,34 @@ static void step_of_bytes(
     }
 }
 
+/* Byte j of each word of a register is moved to its end, so that a vector of words is the indices of as many
+ * elements. */
+static void computed_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    LLVMTypeRef words = gen_vec(g->i32, t->lanes), bytes = gen_type(g, t->index->type->dtype, t->lanes);
+    LLVMValueRef b[MAX_SUMS], low = gen_splat(g, LLVMConstInt(g->i32, TABLE - 1, false), t->lanes);
+    for (int c = 0; c < columns; c++) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c));
+        LLVMValueRef x = LLVMBuildBitCast(g->b, bits_of(t, k, at), words, "");
+        for (int j = 0; j < 4; j++) {
+            Eval e;
+            LLVMValueRef by =
+                gen_splat(g, LLVMConstInt(g->i32, (unsigned)(8 * j + t->shift), false), t->lanes);
+            LLVMValueRef index = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, x, by, ""), low, "");
+            LLVMValueRef coord[TILE_MAX_RANK] = { at, gen_iadd(g, k, gen_int(g, j)) };
+            eval_init(&e, g, t->lanes);
+            eval_assume(&e, t->index, coord, 1, LLVMBuildTrunc(g->b, index, bytes, ""));
+            b[c] = nest_eval(&e, t->b, coord, 1);
+            add_vector(t, k, j, c, c + 1, b, acc);
+        }
+    }
+}
+
 void thin_table_step(
     Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc)
 {
     if (t->g->target->avx512) step_of_words(t, k, column, columns, table, acc);
+    else if (is_computed(t)) computed_step(t, k, column, columns, acc);
     else step_of_bytes(t, k, column, columns, table, acc);
 }

@@ -71,7 +71,6 @@ static inline LLVMValueRef at_least(Gen *g, LLVMValueRef x, double lo)
 /* exponential.c. The narrow ones are as exact as results of 16 bits show (plan_need). */
 LLVMValueRef vector_exp(Gen *, LLVMValueRef x);
 LLVMValueRef vector_exp2(Gen *, LLVMValueRef x);
-LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x);
 LLVMValueRef vector_sigmoid(Gen *, LLVMValueRef x);
 /* nan_follows: every use makes a NaN of a NaN x by itself. */
 LLVMValueRef vector_sigmoid_narrow(Gen *, LLVMValueRef x, bool nan_follows);

@@ -32,7 +32,7 @@ static const char source[] =
     "    store(C[i*16 +: 16, j*32 +: 32], transpose(acc));\n"
     "}\n";
 
-enum { M_MOST = 17, N_MOST = 70, GROUPS = 3, K = 128 * GROUPS, HALF = K / 2 };
+enum { M_MOST = 17, N_MOST = 70, FEW = 3, GROUPS = 19, K = 128 * GROUPS, HALF = K / 2 };
 
 static int failures;
 static uint8_t w[N_MOST][HALF];
@@ -61,17 +61,17 @@ static double rounded(DType t, double v)
     return t == DT_F16 ? (double)(_Float16)(float)v : (double)(float)v;
 }
 
-/* The sum, and in *size that of the absolute values. */
-static double want(DType t, int i, int j, double *size)
+/* The sum over `groups` groups, of `half` bytes of weights, and in *size that of the absolute values. */
+static double want(DType t, int i, int j, int groups, int half, double *size)
 {
     double sum = 0;
     *size = 0;
-    for (int k = 0; k < HALF; k++) {
-        int g = k / 64, at = 128 * g + k % 64;
+    for (int k = 0; k < 64 * groups; k++) {
+        int byte = k < half ? w[j][k] : 0, g = k / 64, at = 128 * g + k % 64;
         double scale = rounded(t, s[j][g]), zero = rounded(t, z[j][g]);
-        double low = rounded(t, rounded(t, (w[j][k] & 15) - zero) * scale),
-               high = rounded(t, rounded(t, scale * (w[j][k] >> 4)) + zero);
-        double middle = rounded(t, (w[j][k] >> 2 & 15) * scale);
+        double low = rounded(t, rounded(t, (byte & 15) - zero) * scale),
+               high = rounded(t, rounded(t, scale * (byte >> 4)) + zero);
+        double middle = rounded(t, (byte >> 2 & 15) * scale);
         sum += (low + middle) * a[i][at] + high * a[i][at + 64];
         *size += (fabs(low) + fabs(middle)) * fabs(a[i][at]) + fabs(high * a[i][at + 64]);
     }
@@ -94,16 +94,16 @@ static bool is_near(double got, double v, double size)
     return fabs(got - v) <= 1e-5 * size + 1e-30;
 }
 
-static void launch(Problem *p, CpuRun *code, DType t, int m, int n)
+static void launch(Problem *p, CpuRun *code, DType t, int m, int n, int groups, int half)
 {
     static float x[M_MOST * K], scale[N_MOST * GROUPS], zero[N_MOST * GROUPS], c[M_MOST * N_MOST];
     put(t, x, a[0], M_MOST * K);
     put(t, scale, s[0], N_MOST * GROUPS);
     put(t, zero, z[0], N_MOST * GROUPS);
-    InterpArg args[] = { { .data = x, .shape = { m, K }, .stride = { K, 1 } },
-        { .data = w, .shape = { n, HALF }, .stride = { HALF, 1 } },
-        { .data = scale, .shape = { n, GROUPS }, .stride = { GROUPS, 1 } },
-        { .data = zero, .shape = { n, GROUPS }, .stride = { GROUPS, 1 } },
+    InterpArg args[] = { { .data = x, .shape = { m, 128 * groups }, .stride = { K, 1 } },
+        { .data = w, .shape = { n, half }, .stride = { HALF, 1 } },
+        { .data = scale, .shape = { n, groups }, .stride = { GROUPS, 1 } },
+        { .data = zero, .shape = { n, groups }, .stride = { GROUPS, 1 } },
         { .data = c, .shape = { m, n }, .stride = { N_MOST, 1 } } };
     for (int k = 0; k < M_MOST * N_MOST; k++) c[k] = 77;
     if (!cpu_run_bind(&p->s, p->func, args, code) || cpu_run_launch(code) != 0) {
@@ -113,9 +113,11 @@ static void launch(Problem *p, CpuRun *code, DType t, int m, int n)
     for (int i = 0; i < M_MOST; i++)
         for (int j = 0; j < N_MOST; j++) {
             bool inside = i < m && j < n;
-            double size = 0, v = inside ? want(t, i, j, &size) : 77, got = (double)c[i * N_MOST + j];
+            double size = 0, v = inside ? want(t, i, j, groups, half, &size) : 77,
+                   got = (double)c[i * N_MOST + j];
             if (inside ? is_near(got, v, size) : got == v) continue;
-            printf("%s, %d x %d: C[%d, %d] is %g, not %g\n", dtype_name(t), m, n, i, j, got, v);
+            printf("%s, %d x %d, %d groups, %d bytes: C[%d, %d] is %g, not %g\n", dtype_name(t), m, n, groups,
+                half, i, j, got, v);
             failures++;
             i = M_MOST - 1;
             break;
@@ -141,9 +143,12 @@ static void test(DType t, const char *cpu)
                 failures++;
             }
             for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-                launch(p, code, t, rows[k], 32);
-                launch(p, code, t, rows[k], 70);
+                launch(p, code, t, rows[k], 32, FEW, 64 * FEW);
+                launch(p, code, t, rows[k], 70, FEW, 64 * FEW);
             }
+            /* more groups than are multiplied at once, and the last bytes out of range */
+            launch(p, code, t, 1, 40, GROUPS, HALF);
+            launch(p, code, t, 4, 32, GROUPS, HALF - 70);
         } else failures++;
     } else failures++;
     case_diags(p);
@@ -169,7 +174,7 @@ int main(void)
         { 0x1p100F, 0x1p-133F }, { 0x1p14F, 0x1p13F }, { INFINITY, 2 }, { NAN, 1 }, { 1, NAN },
         { 0x1.fep-127F, -1 }, { -0x1p-126F, 0.5F } };
     for (int k = 0; k < (int)(sizeof extremes / sizeof *extremes); k++)
-        s[7 * k][k % GROUPS] = extremes[k][0], z[7 * k][k % GROUPS] = extremes[k][1];
+        s[7 * k][k % FEW] = extremes[k][0], z[7 * k][k % FEW] = extremes[k][1];
     static const DType types[] = { DT_F32, DT_F16, DT_BF16 };
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
 #if defined(__x86_64__)
