@@ -26,7 +26,8 @@ void making_key(Making *);
 
 /* compile_again.c: the CTAs on a multiprocessor to compile for instead; 0: it stays. */
 int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
-/* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it. */
+/* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it.
+ */
 double compile_with_spills(double ns, double of_byte, int bytes);
 /* compiled: the output of the vendor's compiler; text: its input. Both are replaced if code compiled again is
  * better. False after diagnostics. */
