@@ -342,8 +342,7 @@ static void change(Division *c, int axis)
     Instr *last = NULL;
     for (Instr *i = f->body->first; i && c->rank; i = i->next) {
         if (i->op == OP_CLUSTER_COMBINE) last = i;
-        if (i->op == OP_CLUSTER_COMBINE && c->starts_read)
-            ir_set_attr(c->s, i, a_int(ATTR_SEM, SEM_ACQ_REL));
+        if (i->op == OP_CLUSTER_COMBINE && c->starts_read) ir_set_attr(c->s, i, a_int(ATTR_SEM, SEM_ACQ_REL));
         if (i->op != OP_SCATTER) continue;
         scatter_once(c, i);
         ir_set_attr(c->s, last, a_int(ATTR_SEM, SEM_ACQ_REL));

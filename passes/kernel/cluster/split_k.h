@@ -39,7 +39,7 @@ typedef struct Division {
     VEC(Sum) sums;
     VEC(Sliced) sliced;
     VEC(const Instr *) touched; /* of which each CTA computes a slice */
-    bool starts_read; /* sums start from elements that others store */
+    bool starts_read;           /* sums start from elements that others store */
     bool make;
     const char *why;
     Loc loc;
