@@ -45,6 +45,13 @@ uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t
 static inline int32_t layout_fragment_coord(const Layout *l, uint64_t word, int d)
 { return (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1)); }
 
+/* layout_shared.c. Fills a layout of layout_shared_make; false: it is not legal. The byte offset of an
+ * element before it is swizzled, and a swizzled offset. */
+bool layout_shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_);
+uint32_t layout_shared_plain_offset(const LayoutShared *, const int32_t *coord);
+uint32_t layout_shared_swizzled_offset(const LayoutShared *, uint32_t offset);
+
 /* layout_banks.c. The fewest wavefronts of a full access; whether the bits of a lane's number decide its
  * offset one by one, by exclusive or; as swizzles keep it. */
 uint32_t layout_least_wavefronts(uint32_t nlanes, uint32_t width);

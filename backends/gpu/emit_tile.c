@@ -373,62 +373,76 @@ static const char *placed(Emit *e, Index *const *c, const void *user)
     return row_major(e, d, p->type);
 }
 
-void emit_by_position(Emit *e, Instr *i)
+/* Writes the operands element by element to where the result, or the operand that a slice or permutation
+ * takes elements of, has them in shared memory. */
+static void put_operands(Emit *e, Instr *i, const char *base)
 {
-    Value *r = ir_result(i);
-    DType d = r->type->dtype;
-    if (kernel_same_registers(&e->s->arena, e->plan, i) && e->storage[ir_operand(i, 0)->id]) {
-        e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
-        return;
-    }
-    if (kernel_same_registers(&e->s->arena, e->plan, i) && ir_operand(i, 0)->def &&
-        ir_operand(i, 0)->def->op == OP_BROADCAST) { /* elements of a smaller tile, repeated */
-        declare_tile(e, r);
-        fill_tile(e, e->storage[r->id], ir_operand(i, 0), layout_of(e, ir_operand(i, 0)));
-        return;
-    }
-    if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;
-    if (emit_left_to_shift(e, i) || emit_shifted(e, i)) return;
-    int64_t elems = type_elements(r->type);
-    for (int k = 0; k < i->n_operands; k++)
-        if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
-    int64_t at = scratch(e, elems * dtype_bytes(d));
-    const char *base = tmp(e, "sh");
-    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
-    barrier(e);
-    int64_t start = 0;
-    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    DType d = ir_result(i)->type->dtype;
+    Placed p = { .axis = (int)ir_attr_int(i, ATTR_AXIS, 0) };
     for (int k = 0; k < i->n_operands; k++) {
         Value *x = ir_operand(i, k);
         if (x->type->kind == TYPE_SCALAR) {
             element_to_shared(e, base, d, name_of(e, x));
             continue;
         }
-        Placed p = { .type = i->op == OP_CONCAT ? r->type : x->type,
-            .axis = axis,
-            .start = start,
-            .rank = x->type->rank };
+        p.type = i->op == OP_CONCAT ? ir_result(i)->type : x->type;
+        p.rank = x->type->rank;
         note_elements(e, true, layout_of(e, x), p.type, NULL);
         spill_elements(e, x, layout_of(e, x), base, placed, &p);
-        if (i->op == OP_CONCAT) start += x->type->shape[axis];
+        if (i->op == OP_CONCAT) p.start += x->type->shape[p.axis];
     }
-    barrier(e);
+}
+
+static void take_result(Emit *e, Instr *i, const char *base)
+{
+    Value *r = ir_result(i);
     if (r->type->kind == TYPE_SCALAR) {
         const char *out = name_of(e, r);
-        line(e, "const %s %s = %s;", ctype(d), out, element_from_shared(e, base, d));
+        line(
+            e, "const %s %s = %s;", ctype(r->type->dtype), out, element_from_shared(e, base, r->type->dtype));
         e->storage[r->id] = out;
         return;
     }
-    Placed p = { .type = r->type, .axis = axis, .rank = r->type->rank };
-    if (i->op == OP_SLICE) {
-        p.type = ir_operand(i, 0)->type;
-        p.start = ir_attr_int(i, ATTR_START, 0);
-    }
+    Placed p = { .type = r->type, .axis = (int)ir_attr_int(i, ATTR_AXIS, 0), .rank = r->type->rank };
+    if (i->op == OP_SLICE || i->op == OP_PERMUTE) p.type = ir_operand(i, 0)->type;
+    if (i->op == OP_SLICE) p.start = ir_attr_int(i, ATTR_START, 0);
     if (i->op == OP_PERMUTE) {
-        p.type = ir_operand(i, 0)->type;
         p.order = ir_attr(i, ATTR_ORDER)->v;
         p.axis = -1;
     }
     note_elements(e, false, layout_of(e, r), i->op == OP_SLICE ? p.type : r->type, p.order);
     fill_elements(e, r, base, placed, &p);
+}
+
+/* The result in the registers of its operand: the same array, or elements of a smaller tile, repeated. */
+static bool emit_in_place(Emit *e, Instr *i)
+{
+    Value *r = ir_result(i), *x = ir_operand(i, 0);
+    if (!kernel_same_registers(&e->s->arena, e->plan, i)) return false;
+    if (e->storage[x->id]) {
+        e->storage[r->id] = e->storage[x->id];
+        return true;
+    }
+    if (!x->def || x->def->op != OP_BROADCAST) return false;
+    declare_tile(e, r);
+    fill_tile(e, e->storage[r->id], x, layout_of(e, x));
+    return true;
+}
+
+void emit_by_position(Emit *e, Instr *i)
+{
+    const Type *t = ir_result(i)->type;
+    if (emit_in_place(e, i)) return;
+    if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;
+    if (emit_left_to_shift(e, i) || emit_shifted(e, i)) return;
+    int64_t elems = type_elements(t);
+    for (int k = 0; k < i->n_operands; k++)
+        if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
+    int64_t at = scratch(e, elems * dtype_bytes(t->dtype));
+    const char *base = tmp(e, "sh");
+    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
+    barrier(e);
+    put_operands(e, i, base);
+    barrier(e);
+    take_result(e, i, base);
 }

@@ -299,16 +299,16 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
         MadeImage *m = &b->images.data[i];
         if (m->size) continue;
         if (m->aim.target->kind == TARGET_HIP && !rtc[TARGET_HIP]) {
-            char why[400];
-            HipUse use;
-            bool made = hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false,
-                args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, &use, why, sizeof why);
-            if (made) {
-                m->registers = use.registers;
-                m->spill_bytes = use.spill_bytes;
+            HipCode code;
+            if (hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), HIP_CODE_OBJECT,
+                    args_has(b->in->args, FLAG_DEBUG), &code)) {
+                m->bytes = code.data;
+                m->size = code.size;
+                m->registers = code.registers;
+                m->spill_bytes = code.spill_bytes;
                 continue;
             }
-            diag_error(&b->in->session, (Loc){ 0 }, "%s for %s: %s", m->title, m->aim.target->name, why);
+            diag_error(&b->in->session, (Loc){ 0 }, "%s for %s: %s", m->title, m->aim.target->name, code.why);
             return false;
         }
         DriverCompile c = { .text = m->source,

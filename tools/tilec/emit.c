@@ -113,18 +113,16 @@ static bool emit_text(
         if (stage == STAGE_SASS) return sass_print(in, data, size, out);
         text_write(out, data, stage == STAGE_PTX ? strnlen(data, size) : size);
     } else if (stage == STAGE_HSACO || (stage == STAGE_ASM && amd)) {
-        const void *data;
-        size_t size;
-        char why[400];
+        HipCode code;
         int64_t begin = clock_ns();
-        bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM,
-            o->backend.debug_info, &data, &size, NULL, why, sizeof why);
+        bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size,
+            stage == STAGE_ASM ? HIP_ASSEMBLY : HIP_CODE_OBJECT, o->backend.debug_info, &code);
         compile_time(o, "clang", begin);
         if (!made) {
-            diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, why);
+            diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, code.why);
             return false;
         }
-        text_write(out, data, size);
+        text_write(out, code.data, code.size);
     } else if (stage == STAGE_SCHEDULE && o->target->kind == TARGET_CPU)
         text_printf(
             out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");

@@ -23,13 +23,12 @@ static Resources measure(Explained *x)
             return (Resources){ .why = "NVRTC failed" };
         return (Resources){ "NVRTC", NULL, c.artifact.registers, c.artifact.spill_bytes };
     }
-    char path[1024], why[400];
-    HipUse use;
+    char path[1024];
+    HipCode code;
     if (!hip_compiler(path, sizeof path)) return (Resources){ .why = "clang was not found" };
-    if (!hip_compile(&in->session, t, x->code.text, x->code.text_len, false, false, &data, &size, &use, why,
-            sizeof why))
+    if (!hip_compile(&in->session, t, x->code.text, x->code.text_len, HIP_CODE_OBJECT, false, &code))
         return (Resources){ .why = "clang failed" };
-    return (Resources){ "clang", NULL, use.registers, use.spill_bytes };
+    return (Resources){ "clang", NULL, code.registers, code.spill_bytes };
 }
 
 int explain_registers(const Explained *x)

@@ -21,24 +21,31 @@ const char *hip_compiler(char *path, size_t room)
     return NULL;
 }
 
-static void run_child(const char *clang, const char *arch, const char *in, const char *out, bool assembly,
-    bool debug_info, const char *log)
+/* One call of clang: its files lie in a folder of their own. */
+typedef struct Call {
+    const char *clang, *arch, *folder, *in, *out, *log;
+    HipOutput output;
+    bool debug_info;
+} Call;
+
+/* In the child process. */
+static void run_child(const Call *c)
 {
     char option[48];
-    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDONLY);
+    int fd = open(c->log, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDONLY);
     if (fd >= 0) {
         dup2(fd, 1);
         dup2(fd, 2);
     }
     if (null >= 0) dup2(null, 0);
-    format_text(option, sizeof option, "--offload-arch=%s", arch);
-    const char *argv[24] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib",
+    format_text(option, sizeof option, "--offload-arch=%s", c->arch);
+    const char *argv[24] = { c->clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib",
         "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-Rpass-analysis=kernel-resource-usage", "-o",
-        out, in };
+        c->out, c->in };
     int n = 15;
-    if (assembly) argv[n++] = "-S";
-    if (debug_info) argv[n++] = "-gline-tables-only";
-    execv(clang, (char **)argv);
+    if (c->output == HIP_ASSEMBLY) argv[n++] = "-S";
+    if (c->debug_info) argv[n++] = "-gline-tables-only";
+    execv(c->clang, (char **)argv);
     _exit(127);
 }
 
@@ -72,45 +79,60 @@ static int number_behind(const char *log, const char *word)
 }
 
 /* Reads the remarks of -Rpass-analysis=kernel-resource-usage. */
-static HipUse read_use(const char *log)
+static void read_use(const char *log, HipCode *out)
 {
     int spilled = number_behind(log, " VGPRs Spill: ");
-    return (HipUse){ number_behind(log, " VGPRs: "), spilled < 0 ? -1 : 4 * spilled };
+    out->registers = number_behind(log, " VGPRs: ");
+    out->spill_bytes = spilled < 0 ? -1 : 4 * spilled;
 }
 
-bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size, bool assembly,
-    bool debug_info, const void **data, size_t *size, HipUse *use, char *why, size_t why_room)
+/* Makes the folder of the call, and names the files in it. False: there is no compiler, or no folder. */
+static bool begin_call(Session *s, char *path, size_t path_room, Call *c, HipCode *out)
 {
-    char path[1024], *log_text, *bytes = NULL;
-    const char *clang = hip_compiler(path, sizeof path), *temporary = getenv("TMPDIR");
-    size_t log_size;
-    int status = -1;
-    if (!clang) {
-        format_text(why, why_room, "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)");
+    const char *temporary = getenv("TMPDIR");
+    c->clang = hip_compiler(path, path_room);
+    if (!c->clang) {
+        format_text(out->why, sizeof out->why,
+            "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)");
         return false;
     }
     char *folder = arena_printf(&s->arena, "%s/tilec-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) {
-        format_text(why, why_room, "cannot make a folder for temporary files");
+        format_text(out->why, sizeof out->why, "cannot make a folder for temporary files");
         return false;
     }
-    const char *in = arena_printf(&s->arena, "%s/kernel.hip", folder),
-               *out = arena_printf(&s->arena, "%s/kernel.out", folder),
-               *log = arena_printf(&s->arena, "%s/log", folder);
-    bool ok = write_file(in, text, text_size);
-    pid_t child = ok ? fork() : -1;
-    if (child == 0) run_child(clang, strchr(t->name, ':') + 1, in, out, assembly, debug_info, log);
-    ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status) &&
-         read_file(&s->arena, out, &bytes, size);
-    if (!ok)
-        format_text(why, why_room, "clang failed: %.300s",
-            read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
-    if (ok && use)
-        *use = read_file(&s->arena, log, &log_text, &log_size) ? read_use(log_text) : (HipUse){ -1, -1 };
-    *data = bytes;
-    unlink(in);
-    unlink(out);
-    unlink(log);
-    rmdir(folder);
+    c->folder = folder;
+    c->in = arena_printf(&s->arena, "%s/kernel.hip", folder);
+    c->out = arena_printf(&s->arena, "%s/kernel.out", folder);
+    c->log = arena_printf(&s->arena, "%s/log", folder);
+    return true;
+}
+
+static void end_call(const Call *c)
+{
+    unlink(c->in);
+    unlink(c->out);
+    unlink(c->log);
+    rmdir(c->folder);
+}
+
+bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size, HipOutput output,
+    bool debug_info, HipCode *out)
+{
+    char path[1024], *bytes = NULL, *log = NULL;
+    size_t log_size;
+    int status = -1;
+    Call c = { .arch = strchr(t->name, ':') + 1, .output = output, .debug_info = debug_info };
+    *out = (HipCode){ .registers = -1, .spill_bytes = -1 };
+    if (!begin_call(s, path, sizeof path, &c, out)) return false;
+    pid_t child = write_file(c.in, text, text_size) ? fork() : -1;
+    if (child == 0) run_child(&c);
+    bool ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status) &&
+              read_file(&s->arena, c.out, &bytes, &out->size);
+    bool told = read_file(&s->arena, c.log, &log, &log_size);
+    if (!ok) format_text(out->why, sizeof out->why, "clang failed: %.300s", told ? log : "no output");
+    else if (told) read_use(log, out);
+    out->data = bytes;
+    end_call(&c);
     return ok;
 }

@@ -6,11 +6,17 @@
 /* The compiler's path: TILE_CLANG, else clang-22, clang-23, clang and ROCm's in the usual places; NULL when
  * there is none. `room` for the path. */
 const char *hip_compiler(char *path, size_t room);
-/* What clang says of a kernel's code; -1: nothing. */
-typedef struct HipUse {
-    int registers, spill_bytes; /* VGPRs of a lane, and how many bytes of them are spilled */
-} HipUse;
 
-/* A code object, or assembly, in the session's memory; `use` may be NULL. False with a reason in `why`. */
-bool hip_compile(Session *, const Target *, const char *text, size_t text_size, bool assembly,
-    bool debug_info, const void **data, size_t *size, HipUse *use, char *why, size_t why_room);
+typedef enum HipOutput { HIP_CODE_OBJECT, HIP_ASSEMBLY } HipOutput;
+
+typedef struct HipCode {
+    const void *data; /* in the session's memory */
+    size_t size;
+    int registers,
+        spill_bytes; /* VGPRs of a lane, and how many bytes of them spill; -1: clang does not say */
+    char why[400];   /* the reason for a failure */
+} HipCode;
+
+/* Compiles HIP C for the target. False with a reason in out->why. */
+bool hip_compile(
+    Session *, const Target *, const char *text, size_t text_size, HipOutput, bool debug_info, HipCode *out);

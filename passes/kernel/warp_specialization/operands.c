@@ -269,8 +269,8 @@ bool roles_product_fits(Roles *c, Instr *i)
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
     int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
     if (!roles_instr(d, tf32))
-        return roles_refuse(
-            c, i->loc, "wgmma does not multiply %s%s", dtype_name(d), d == DT_F32 ? " but as tf32" : "");
+        return roles_refuse(c, i->loc,
+            d == DT_F32 ? "wgmma multiplies %s only as tf32" : "wgmma does not multiply %s", dtype_name(d));
     int kinst = 32 / dtype_bytes(d);
     if (m <= FEW_ROWS) m = 64;
     if (m % 64 || n % 8 || n > 256)
