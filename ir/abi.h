@@ -28,11 +28,16 @@ typedef struct Slot {
 
 typedef struct AccessSink AccessSink;
 
+/* CheckRecord.message of a wait at an mbarrier that did not end. `program` is then the CTA, and `wait` has
+ * the mbarrier's place among the CTA's bytes of shared memory, and from these bits on the warp and the parity
+ * of the phase. */
+enum { CHECK_WAIT = 0x7fffffff, CHECK_WAIT_WARP = 18, CHECK_WAIT_PARITY = 24 };
+
 /* Written by a failed assert of a checked build; the first failure wins. */
 typedef struct CheckRecord {
     uint32_t failed, line;
     int64_t program;
-    uint32_t message, reserved;
+    uint32_t message, wait;
     AccessSink *accesses; /* BackendOptions.tracked: receives the accesses, or NULL */
 } CheckRecord;
 

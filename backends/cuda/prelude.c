@@ -382,5 +382,5 @@ const char cuda_prelude_head[] =
     "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;\n"
     "typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long "
     "long u64;\n"
-    "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;\n"
+    "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, wait; } CheckRecord;\n"
     "typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;\n";

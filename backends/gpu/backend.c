@@ -156,6 +156,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     (void)m;
     KernelOptions options = o && o->kernel ? *o->kernel : (KernelOptions){ 0 };
     options.early_start |= o && o->early_start;
+    options.watches |= o && o->checked;
     options.source_name = f->name;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
     bool ok = gpu_compile(s, f, t, &options, &code, NULL);

@@ -47,8 +47,17 @@ const char *str(Emit *e, const char *fmt, ...)
 
 bool same_name(const char *a, const char *b) { return a == b || !strcmp(a, b); }
 
+/* All waits at mbarriers have one watched form, which takes the record of a checked launch. */
+static const char *watched(Emit *e, const char *name)
+{
+    if (!e->plan->options.watches || strncmp(name, "mbar_wait", 9) != 0) return name;
+    slot_name(e, SLOT_CHECK, 0, 0, DT_U64);
+    return "mbar_watch";
+}
+
 const char *use(Emit *e, const char *name)
 {
+    name = watched(e, name);
     if (e->measure) return name;
     for (size_t k = 0; k < e->used.len; k++)
         if (same_name(e->used.data[k].node->name, name)) return e->used.data[k].reference;

@@ -445,7 +445,7 @@ const char hip_prelude_head[] =
     "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;\n"
     "typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long "
     "long u64;\n"
-    "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;\n"
+    "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, wait; } CheckRecord;\n"
     "/* clang by itself has no names for these; hipcc and hipRTC have */\n"
     "#ifndef __device__\n#define __device__ __attribute__((device))\n#endif\n"
     "#ifndef __global__\n#define __global__ __attribute__((global))\n#endif\n"

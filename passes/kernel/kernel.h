@@ -47,6 +47,7 @@ typedef struct KernelOptions {
     int l2_percent;   /* the part of L2 that one group of streams may take; 0: the default */
     bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
                          before it accesses memory (CUDA, sm_90 and later) */
+    bool watches;     /* waits at mbarriers give up after seconds and say so through SLOT_CHECK */
 } KernelOptions;
 
 /* The options that the flags for passes ask for (options.c). */

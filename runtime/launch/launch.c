@@ -95,6 +95,14 @@ static tile_status fill_slots(
 static COLD tile_status check_failed(tile_kernel *k, const Variant *v, const CheckRecord *r)
 {
     const Artifact *a = &v->compiled.artifact;
+    if (r->message == CHECK_WAIT)
+        return context_fail(k->context, TILE_ERROR_CHECK,
+            "%s:%u: %s: the launch does not end: warp %u of CTA %lld waits for the mbarrier at byte %u of "
+            "its "
+            "shared memory, for a phase of parity %u",
+            k->module->sources.files.data[0].name, r->line, k->title,
+            r->wait >> CHECK_WAIT_WARP & ((1u << (CHECK_WAIT_PARITY - CHECK_WAIT_WARP)) - 1),
+            (long long)r->program, r->wait & ((1u << CHECK_WAIT_WARP) - 1), r->wait >> CHECK_WAIT_PARITY);
     const char *what = r->message < (uint32_t)a->n_messages ? a->messages[r->message] : "check failed";
     return context_fail(k->context, TILE_ERROR_CHECK, "%s:%u: %s: %s (program %lld)",
         k->module->sources.files.data[0].name, r->line, k->title, what, (long long)r->program);
@@ -180,7 +188,8 @@ static COLD tile_status checked_launch(LaunchState *l, int64_t programs, int64_t
     CheckRecord copy = *l->check;
     DriverError ignored;
     ops->memory_free(c->driver, TILE_MEMORY_PINNED, record, &ignored);
-    if (!st && copy.failed) st = check_failed(l->k, l->v, &copy);
+    /* After a wait that did not end, the driver has an error too, which says less. */
+    if (copy.failed && (!st || copy.message == CHECK_WAIT)) st = check_failed(l->k, l->v, &copy);
     if (!st && faults) return track_end(l->k, faults, l->env->grid);
     faults_free(faults);
     return st;

@@ -115,5 +115,47 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
+/* A wait that does not end, as the code reports it (prelude_hopper.def), before it ends the launch. */
+static void give_up(void **params)
+{
+    void *record = NULL;
+    for (int k = 0; k < fake->n_params; k++) {
+        void *p = *(void **)params[k];
+        if ((uintptr_t)p > 4096 && p != buffer[0] && p != buffer[1]) record = p;
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    uint32_t words[6] = { 1, 4, 12, 0, 0x7fffffff, 196640 | 9u << 18 | 1u << 24 };
+    memcpy(record, words, sizeof words);
+    fake->sticky = 719;
+}
+
+static void test_endless(void)
+{
+    static const char text[] = "kernel checked(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 64)) {\n"
+                               "    let x = load(X[program_id()*64 +: 64]);\n"
+                               "    assert(x > 0.0, \"positive\");\n"
+                               "    store(Y[program_id()*64 +: 64], x);\n}\n";
+    fake = fake_open(FAKE_CUDA);
+    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    d.flags |= TILE_CONTEXT_CHECKED;
+    OK(NULL, tile_context_create(&d, &ctx));
+    OK(ctx, kernel_of(ctx, text, "checked", NULL, 0, &add));
+    int64_t n = 64;
+    tile_tensor t[2] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 } };
+    tile_arg a[2] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) };
+    fake->n_params = 4; /* X, N, the record, Y */
+    OK(ctx, tile_launch(add, a, 2, NULL));
+    fake->on_launch = give_up;
+    CHECK_STATUS(ctx, tile_launch(add, a, 2, NULL), TILE_ERROR_CHECK);
+    CHECK_TEXT(error_of(ctx),
+        ":4: checked: the launch does not end: warp 9 of CTA 12 waits for the mbarrier at byte 196640 of its "
+        "shared memory, for a phase of parity 1");
+    fake->on_launch = NULL;
+    fake->sticky = 0;
+    tile_kernel_destroy(add);
+    tile_context_destroy(ctx);
+}
+
 UNIT_MAIN("launch_errors", { "driver_failures", test_driver_failures }, { "fault", test_fault },
-    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device })
+    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device },
+    { "endless", test_endless })

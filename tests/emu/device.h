@@ -326,6 +326,11 @@ EMU void mbar_wait_acquire(u32 b, u32 phase) { emu_mbar_wait_acquire(b, phase); 
 EMU bool mbar_test(u32 b, u32 phase) { return emu_mbar_test(b, phase); }
 EMU void mbar_arrive_at(u32 b, int cta) { emu_mbar_arrive_at(b, cta); }
 EMU void mbar_wait_cluster(u32 b, u32 phase) { emu_mbar_wait_cluster(b, phase); }
+EMU void mbar_watch_at(const void *, u32 b, u32, u32 phase, u32)
+{
+    emu_mbar_wait_cluster(b, phase);
+    emu_mbar_wait_acquire(b, phase); /* ends at once */
+}
 EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }
 EMU void setmaxnreg_inc(int n) { emu_registers(n, true); }
 EMU void setmaxnreg_dec(int n) { emu_registers(n, false); }

@@ -90,7 +90,7 @@ static const char *random_conv(Text3 *t)
 
 static KernelOptions random_options(uint64_t seed)
 {
-    KernelOptions o = { .early_start = seed % 4 == 0, .roles_fail = seed % 8 == 3 };
+    KernelOptions o = { .early_start = seed % 4 == 0, .roles_fail = seed % 8 == 3, .watches = seed % 8 == 5 };
     pass_change(&o.with, PASS_CP_ASYNC_PRODUCER, seed % 2 == 0);
     pass_change(&o.skip, PASS_PERSISTENT, !below(6));
     pass_change(&o.skip, PASS_TILE_SCHEDULER, !below(6));

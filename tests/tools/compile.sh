@@ -179,6 +179,8 @@ expect 1 "the pass \`layout\` cannot be left out" "$tilec" mm.tile $hopper --ski
 expect 1 "the pass \`near\` is one of the kernel IR" "$tilec" mm.tile $hopper --passes=fold,near -o mm.cu
 expect 0 "warning: --dump-after: the pass \`warp-specialization\` did not run for the kernel \`k\`" "$tilec" k.tile -D T=16 $hopper --dump-after=warp-specialization -o mm.cu
 expect 2 "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=cuda" "$tilec" mm.tile $hopper --stop-after=layout --emit=cuda
+expect 0 "mbar_watch(" "$tilec" mm.tile $hopper --emit=cuda --check
+"$tilec" mm.tile $hopper --emit=cuda | grep -q mbar_watch && fail "waits are watched without --check"
 expect 2 "--bundle does not go with --stop-after" "$tilec" mm.tile --target=cuda:sm_80,cpu --bundle --stop-after=fold -o b.c -h b.h
 expect 1 "--stop-after takes one pass, not \`fold,cse\`" "$tilec" mm.tile --emit=ir --stop-after=fold,cse
 expect 0 "--stop-after: the pass \`promote\` did not run for the kernel" "$tilec" mm.tile $hopper --stop-after=promote
