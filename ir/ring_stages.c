@@ -10,7 +10,7 @@
 #include "ir/eval.h"
 #include "ir/range.h"
 #include "ir/ring_stages.h"
-#include "ir/traces.h"
+#include "ir/trace_cells.h"
 
 enum { LAUNCHES = 10, SIZES = 5 };
 
@@ -211,6 +211,7 @@ static const Instr *fault_in(Session *s, const Func *f, bool soon, const char **
     if (mixed_releases(f)) return mixed_releases(f);
     const Instr *const *skip = trace_skips(s, f);
     EvalCode *grid = f->grid ? eval_compile(&s->arena, f, f->grid, why) : NULL;
+    Cell *cells = arena_array(&s->arena, Cell, f->module->next_id);
     bool often = false;
     const int launches = soon ? SIZES : LAUNCHES;
     for (int k = 0, sizes = SIZES; k < launches && !fault.why && !(soon && often); k++) {
@@ -218,6 +219,7 @@ static const Instr *fault_in(Session *s, const Func *f, bool soon, const char **
         /* Launches of the size of one that took too long would do so too. */
         if (k % SIZES >= sizes || !make_launch(s, f, grid, k, &l)) continue;
         l.skip = skip;
+        l.cells = cells;
         if (!try_launch(s, f, roles, &l, rings, trace, &fault, &often)) sizes = k % SIZES;
     }
     *why = fault.why;

@@ -417,7 +417,7 @@ bool trace_role(Session *s, const Func *f, const Instr *roles, int role, const T
         .s = s, .f = f, .launch = l, .programs = programs, .trace = trace, .fault = fault, .role = role
     };
     for (const Instr *i = f->body->first; i; i = i->next) rings += i->op == OP_RING;
-    a.cells = arena_array(&s->arena, Cell, f->module->next_id + 1);
+    a.cells = memset(l->cells, 0, f->module->next_id * sizeof *l->cells);
     a.rings = arena_array(&s->arena, RingUse, (size_t)rings + 1);
     for (int k = 0; k < f->n_params; k++)
         if (f->params[k].type->kind == TYPE_SCALAR)

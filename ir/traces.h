@@ -12,6 +12,7 @@ typedef struct TraceLaunch {
     int64_t *dims, grid[3], programs, ctas;
     Scalar *scalars;          /* by parameter */
     const Instr *const *skip; /* of trace_skips */
+    struct Cell *cells;       /* room for all values of the function, which each role uses anew */
 } TraceLaunch;
 
 /* By the id of an operation's first result: the operation of the same block with which a run goes on, because
