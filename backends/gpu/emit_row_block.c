@@ -188,8 +188,8 @@ static int pieces_of(const RowBlock *b, const int64_t *shape, uint32_t *order)
         int per = most / b->bytes;
         bool whole = n % per == 0;
         for (int k = 0; k < n && whole; k++)
-            whole = k % per ? offset[order[k]] == offset[order[k - 1]] + b->bytes
-                            : offset[order[k]] % most == 0;
+            whole =
+                k % per ? offset[order[k]] == offset[order[k - 1]] + b->bytes : offset[order[k]] % most == 0;
         if (whole) return most;
     }
     return 0;

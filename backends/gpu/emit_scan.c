@@ -68,14 +68,13 @@ static void scan_in_thread(Emit *e, const Scan *s)
     end_block(e);
 }
 
-/* Whether the lanes of a warp have all of a row, one element each: what they combine for the lanes behind them
- * is the result. Floats keep the order of their sums. */
+/* Whether the lanes of a warp have all of a row, one element each: what they combine for the lanes behind
+ * them is the result. Floats keep the order of their sums. */
 static bool ends_in_lanes(const Scan *s)
 { return s->w.per == 1 && s->w.lanes > 1 && s->l->tile[s->axis] <= s->w.lanes && dtype_is_int(s->acc); }
 
 /* Computes the combination of the runs of the lanes before this one; whole: of this one too, the result. */
-static void scan_across_lanes(
-    Emit *e, const Scan *s, const char *total, const char *shuffle, bool whole)
+static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const char *shuffle, bool whole)
 {
     int lanes = s->w.lanes;
     const char *t = s->type;

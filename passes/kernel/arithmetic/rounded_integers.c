@@ -1,16 +1,16 @@
-/* rounded-integers: takes a float that is rounded, clamped and converted to a small integer from the low bits of
- * one sum.
+/* rounded-integers: takes a float that is rounded, clamped and converted to a small integer from the low bits
+ * of one sum.
  *
  *   %r = round %x; %c = min (max %r, 0), 15          %c = minnum (maxnum %x, 0), 15
  *   %q = cast %c : u8                          ->    %q = cast (bitcast (add %c, 12582912) : u32) : u8
  *
- * The sum with 1.5 * 2^23 rounds to a whole number, ties to even, and its last bits are those of the number, as
- * two's complement has them. Units that convert and round take eight cycles for a warp on NVIDIA's GPUs, those
- * that add take one. Bounds that are whole numbers may be applied before rounding. NaN, which becomes 0, is
- * replaced before the bounds.
+ * The sum with 1.5 * 2^23 rounds to a whole number, ties to even, and its last bits are those of the number,
+ * as two's complement has them. Units that convert and round take eight cycles for a warp on NVIDIA's GPUs,
+ * those that add take one. Bounds that are whole numbers may be applied before rounding. NaN, which becomes
+ * 0, is replaced before the bounds.
  *
- * Requires: f32; integers of 8 or 16 bits; bounds on both sides that are whole numbers of the integer's type; no
- * other use of what is rounded and clamped. Keeps: everything. */
+ * Requires: f32; integers of 8 or 16 bits; bounds on both sides that are whole numbers of the integer's type;
+ * no other use of what is rounded and clamped. Keeps: everything. */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 
@@ -46,7 +46,8 @@ static bool find(const Instr *cast, Rounded *r)
 {
     const Type *to = ir_result(cast)->type;
     Value *v = ir_operand(cast, 0);
-    if (to->kind != TYPE_TILE || v->type->dtype != DT_F32 || !dtype_is_int(to->dtype) || dtype_bits(to->dtype) > 16)
+    if (to->kind != TYPE_TILE || v->type->dtype != DT_F32 || !dtype_is_int(to->dtype) ||
+        dtype_bits(to->dtype) > 16)
         return false;
     int bits = dtype_bits(to->dtype) - dtype_is_signed(to->dtype);
     double most = ldexp(1, bits) - 1, least = dtype_is_signed(to->dtype) ? -most - 1 : 0;

@@ -106,8 +106,8 @@ static bool is_odd_record(const Group *g, int64_t elements)
 static const Layout *joined_in_place(Layouter *c, const Instr *join)
 {
     int axis = (int)ir_attr_int(join, ATTR_AXIS, 0);
-    if (axis != ir_result(join)->type->rank - 1 || !is_odd_record(group_of(c, ir_result(join)),
-                                                        ir_result(join)->type->shape[axis]))
+    if (axis != ir_result(join)->type->rank - 1 ||
+        !is_odd_record(group_of(c, ir_result(join)), ir_result(join)->type->shape[axis]))
         return NULL;
     for (int k = 0; k < join->n_operands; k++) {
         const Value *v = ir_operand(join, k);

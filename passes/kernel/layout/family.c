@@ -112,9 +112,9 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
         const Group *from = group_of(c, other);
         bool same =
             own->type->rank == rank &&
-            ((from->mma && !from->plain) ||
-                (!from->visiting && !g->ordered &&
-                    (lies_where(c, g, from) || is_beside(own, other, from) || (!k && only_stored(own, from)))));
+            ((from->mma && !from->plain) || (!from->visiting && !g->ordered &&
+                                                (lies_where(c, g, from) || is_beside(own, other, from) ||
+                                                    (!k && only_stored(own, from)))));
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
         if (!same) continue;
         g->visiting = true;
@@ -179,7 +179,8 @@ static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_
     if (!from->type->layout) return NULL;
     const Layout *l = layout_slice(
         &c->s->arena, layouts_get(&c->p->layouts, from->type), (int)ir_attr_int(i, ATTR_AXIS, 0), false);
-    return l && (back || layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90) ? l : NULL;
+    return l && (back || layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90) ? l
+                                                                                                    : NULL;
 }
 
 static bool is_half(const Instr *slice)
