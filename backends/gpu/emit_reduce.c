@@ -184,8 +184,8 @@ static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
     return chain;
 }
 
-/* Several chains for a row, so that additions overlap; rows overlap too, so that many have fewer chains, which
- * take as many registers. */
+/* Several chains for a row, so that additions overlap; rows overlap too, so that many have fewer chains,
+ * which take as many registers. */
 static int chains_of(const Reduction *q)
 {
     enum { LONG_ROW = 16, MOST_CHAINS = 4, MOST_TOGETHER = 32 };

@@ -9,8 +9,8 @@ typedef struct Rounds {
     const char *most;  /* of each row: the largest key that is left */
     const char *own;   /* of each row: where the thread itself has it, or NOWHERE */
     const char *owned; /* of each row: the element there */
-    /* Elements come from their keys, where registers do not hold both. minus: of each row, whether the thread's
-     * own is -0.0; minus_bits: a bit for each element; NULL for integers, whose keys tell all. */
+    /* Elements come from their keys, where registers do not hold both. minus: of each row, whether the
+     * thread's own is -0.0; minus_bits: a bit for each element; NULL for integers, whose keys tell all. */
     bool from_keys;
     const char *minus, *minus_bits;
 } Rounds;
@@ -111,8 +111,8 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
     const char *keeps = "";
     if (!r->from_keys) keeps = str(e, " %s[%s] = %s;", r->owned, k, element(e, x, b->l, i));
     else if (r->minus) keeps = str(e, " %s[%s] = %s[i / 32] >> (i %% 32) & 1;", r->minus, k, r->minus_bits);
-    line(e, "if (%s) { %s[%s] = %s;%s }",
-        both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first), r->own, k, pos, keeps);
+    line(e, "if (%s) { %s[%s] = %s;%s }", both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first),
+        r->own, k, pos, keeps);
     end_block(e);
     if (r->from_keys) elements_of_keys(e, b, r);
     begin_unrolled(e, "i", b->m);

@@ -1,15 +1,16 @@
 /* spills: what the vendor's compiler keeps in memory of the configurations that the library chooses. Needs
  * NVRTC and no device.
  *
- *     tile_bench_spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] [--again] TARGET LIST
+ *     tile_bench_spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] [--again]
+ * TARGET LIST
  *
  * A line of LIST is a problem as sample.c takes it, FILE KERNEL NAME=VALUE ..., and may give a configuration
  * behind a tab, as measure.c takes it; without one, that is meant which the library would choose, or what is
  * declared where there is nothing to choose. Prints registers and spilled bytes of each, the words that
  * products hold, that all tiles take together and that there is room for, the estimate, the processor time of
  * the vendor's compiler and the size of its image.
- * --text: writes the programs there. --most: fails if one spills more. --again: compiles again what spills, for
- * fewer CTAs and with other configurations, as a launch does. 77: there is no NVRTC. */
+ * --text: writes the programs there. --most: fails if one spills more. --again: compiles again what spills,
+ * for fewer CTAs and with other configurations, as a launch does. 77: there is no NVRTC. */
 #define _GNU_SOURCE
 #include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
@@ -58,11 +59,11 @@ static void write_text(const Spills *z, const Artifact *a)
 /* What the vendor's compiler made of one configuration. */
 typedef struct Made {
     Cost cost;
-    double ns;         /* the estimate */
-    double vendor_ms;  /* processor time of NVRTC and ptxas */
+    double ns;        /* the estimate */
+    double vendor_ms; /* processor time of NVRTC and ptxas */
     long registers, spilled;
-    size_t image;      /* bytes of the cubin */
-    int ctas;          /* that its launch bounds ask for */
+    size_t image; /* bytes of the cubin */
+    int ctas;     /* that its launch bounds ask for */
 } Made;
 
 static double processor_ms(void)
@@ -94,7 +95,8 @@ static bool compile_within(Spills *z, Session *s, const Problem *p, const Proble
 }
 
 /* Compiles one configuration, and again for fewer CTAs as a launch does (compile_again.c). */
-static bool make(Spills *z, Session *s, const Problem *p, ProblemView *v, const FrontBinding *b, int n, Made *m)
+static bool make(
+    Spills *z, Session *s, const Problem *p, ProblemView *v, const FrontBinding *b, int n, Made *m)
 {
     ProblemCount c;
     Bound bound = BOUND_PROGRAMS;
@@ -104,7 +106,8 @@ static bool make(Spills *z, Session *s, const Problem *p, ProblemView *v, const 
     with.n_fixed += n;
     *m = (Made){ .cost = c.cost, .ns = cost_estimate(&c.cost, &p->device, &bound) };
     if (!compile_within(z, s, p, &with, 0, m)) return false;
-    for (int ctas; z->again && (ctas = compile_next_ctas(z->target, m->cost.threads, (int)m->spilled, m->ctas)) > 0;) {
+    for (int ctas;
+        z->again && (ctas = compile_next_ctas(z->target, m->cost.threads, (int)m->spilled, m->ctas)) > 0;) {
         Made fewer = *m;
         if (!compile_within(z, s, p, &with, ctas, &fewer)) return false;
         if (fewer.spilled >= m->spilled) break;
@@ -114,8 +117,8 @@ static bool make(Spills *z, Session *s, const Problem *p, ProblemView *v, const 
 }
 
 /* Among the chosen configuration and those that a launch compiles where it spills, the one that it takes. */
-static bool make_best(
-    Spills *z, Session *s, const Problem *p, ProblemView *v, const SearchResult *r, Made *m, const char **name)
+static bool make_best(Spills *z, Session *s, const Problem *p, ProblemView *v, const SearchResult *r, Made *m,
+    const char **name)
 {
     if (!make(z, s, p, v, r->config, r->n, m)) return false;
     double least = compile_with_spills(r->ns, r->spilled, (int)m->spilled);
@@ -179,8 +182,8 @@ static void one(Spills *z, char *line)
 
 static int usage(void)
 {
-    fprintf(stderr,
-        "spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] [--again] TARGET LIST\n");
+    fprintf(stderr, "spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] "
+                    "[--again] TARGET LIST\n");
     return 2;
 }
 

@@ -15,8 +15,8 @@ static int registers_of(const Target *t, int threads, int ctas)
 }
 
 /* Half as many, or one less where few words are in memory; three become two, which may do. Then so few that a
- * thread gets more registers. Few words are no reason to leave one CTA alone, which has nothing to do while its
- * warps wait. */
+ * thread gets more registers. Few words are no reason to leave one CTA alone, which has nothing to do while
+ * its warps wait. */
 int compile_next_ctas(const Target *t, int threads, int spilled, int ctas)
 {
     if (spilled <= FEW_BYTES || ctas <= 1 || (ctas == 2 && spilled <= SOME_BYTES)) return 0;
@@ -155,8 +155,9 @@ static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Co
            compile_for_fewer(m, ast, compiled, text);
 }
 
-/* The estimate of a configuration of which a thread spills so many bytes. That spills are more than few counts
- * beside their bytes: loads that the vendor's compiler could otherwise begin early wait for registers. */
+/* The estimate of a configuration of which a thread spills so many bytes. That spills are more than few
+ * counts beside their bytes: loads that the vendor's compiler could otherwise begin early wait for registers.
+ */
 double compile_with_spills(double ns, double of_byte, int bytes)
 {
     const double MANY = 1.125;

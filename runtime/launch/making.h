@@ -28,7 +28,8 @@ void making_key(Making *);
  * code that is better. False after diagnostics. */
 /* The CTAs on a multiprocessor to compile for instead; 0: it stays. */
 int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
-/* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it. */
+/* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it.
+ */
 double compile_with_spills(double ns, double of_byte, int bytes);
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);

@@ -170,8 +170,7 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     snprintf(table, sizeof table, "%s.json", folder);
     static const UnitTest tests[] = { { "other", test_other }, { "kept", test_kept },
-        { "little_slower", test_little_slower },
-        { "fewer_ctas", test_fewer_ctas } };
+        { "little_slower", test_little_slower }, { "fewer_ctas", test_fewer_ctas } };
     int r = unit_run("spilled", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     unlink(table);
     return new_folder() ? 1 : r;
