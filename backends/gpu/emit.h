@@ -170,7 +170,7 @@ struct Emit {
     struct ShiftedLayout *shifted; /* the last that shift_begin was asked about; NULL: none yet */
     RowStart row_start;            /* where the coordinates of rows begin (emit_row_start.c) */
     const char *guard;             /* AMD: a condition; where it is false, loads give 0. NULL: none */
-    struct Iteration *iteration;   /* AMD: the enclosing loop, or NULL */
+    struct Iteration *iteration;   /* AMD, rounds of topk: the enclosing loop, or NULL */
     int line;
     uint32_t file; /* `line` and `file`: of the last #line directive */
 };

@@ -15,17 +15,21 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
     return t;
 }
 
-/* AMD: a coordinate that each step of the enclosing loop computes again. Otherwise the values that depend on
+/* A coordinate that each step of the enclosing loop computes again. Otherwise the values that depend on
  * it (addresses, masks, index tiles) are held in registers from step to step, which needs more registers than
- * there are. */
+ * there are: on AMD, and where rounds hold a long row. */
 const char *in_iteration(Emit *e, const char *name)
 {
     for (size_t k = 0; k < e->iteration->coords.len; k++)
         if (e->iteration->coords.data[k].of == name) return e->iteration->coords.data[k].name;
     const char *own = tmp(e, spelled(e, name));
     vec_push(&e->s->arena, &e->iteration->coords, ((AgainCoord){ name, own }));
-    line_in(e, &e->iteration->pre, e->iteration->indent, "const int %s = %s(%s, (i32)%s);", own,
-        use(e, "again"), name, e->iteration->counter);
+    if (is_hip(e))
+        line_in(e, &e->iteration->pre, e->iteration->indent, "const int %s = %s(%s, (i32)%s);", own,
+            use(e, "again"), name, e->iteration->counter);
+    else
+        line_in(e, &e->iteration->pre, e->iteration->indent, "int %s = %s; %s(%s);", own, name,
+            use(e, "pin_word"), own);
     return own;
 }
 

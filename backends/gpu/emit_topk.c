@@ -9,6 +9,10 @@ typedef struct Rounds {
     const char *most;  /* of each row: the largest key that is left */
     const char *own;   /* of each row: where the thread itself has it, or NOWHERE */
     const char *owned; /* of each row: the element there */
+    /* Elements come from their keys, where registers do not hold both. minus: of each row, whether the
+     * thread's own is -0.0; minus_bits: a bit for each element; NULL for integers, whose keys tell all. */
+    bool from_keys;
+    const char *minus, *minus_bits;
 } Rounds;
 
 /* Whether a key of 32 bits holds each element, and TAKEN beside them. */
@@ -18,11 +22,24 @@ static bool has_keys(DType d)
     return wide == DT_F32 || (dtype_is_int(d) && dtype_bits(d) <= 16);
 }
 
+/* Whether keys and elements beside them take more registers than a thread well has. */
+static bool are_many(const Emit *e, const Best *b)
+{
+    enum { MANY_WORDS = 160 };
+    return !is_hip(e) && b->n + array_len(b->d, b->n) > MANY_WORDS;
+}
+
 static void begin_rounds(Emit *e, const Best *b, const Value *x, Rounds *r)
 {
     DType wide = combined_wide(b->d);
     *r = (Rounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), tmp(e, "owned") };
     line(e, "i32 %s[%d];", r->keys, b->n);
+    r->from_keys = are_many(e, b);
+    if (r->from_keys && dtype_is_float(wide)) {
+        r->minus = tmp(e, "minus");
+        r->minus_bits = tmp(e, "minus_bits");
+        line(e, "u32 %s[%d] = { 0 };", r->minus_bits, (b->n + 31) / 32);
+    }
     begin_unrolled(e, "i", b->n);
     Index *i = index_variable(e, "i");
     const char *in = inside_tile(e, b->l, i), *key = tmp(e, "key"), *taken = use(e, "TAKEN");
@@ -31,6 +48,7 @@ static void begin_rounds(Emit *e, const Best *b, const Value *x, Rounds *r)
     /* Zeros of both signs are equal; the key of -0.0 is -1. */
     const char *same = dtype_is_float(wide) ? str(e, "%s + (%s == -1)", key, key) : key;
     line(e, "%s[i] = %s;", r->keys, *in ? str(e, "%s ? %s : %s", in, same, taken) : same);
+    if (r->minus) line(e, "%s[i / 32] |= (u32)(%s == -1) << (i %% 32);", r->minus_bits, key);
     end_block(e);
 }
 
@@ -52,6 +70,17 @@ static void extreme_of_lanes(Emit *e, const Best *b, const char *join, const cha
     }
 }
 
+/* The thread's own element of each row, from its key. */
+static void elements_of_keys(Emit *e, const Best *b, const Rounds *r)
+{
+    DType wide = combined_wide(b->d);
+    begin_unrolled(e, "i", b->m);
+    const char *x = str(e, "%s(%s[i])", use(e, str(e, "sort_value_%s", dtype_name(wide))), r->most);
+    if (r->minus) x = str(e, "(%s[i] ? %s(0x80000000u) : %s)", r->minus, use(e, "float_bits"), x);
+    line(e, "%s[i] = %s;", r->owned, cast_expr(e, wide, b->d, x));
+    end_block(e);
+}
+
 /* The largest key of each row, and the lowest position that has it, among the lanes of a warp. */
 static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *r)
 {
@@ -61,8 +90,15 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = %s;", r->most, taken);
     line(e, "%s[i] = %s;", r->own, none);
-    line(e, "%s[i] = 0;", r->owned);
+    if (!r->from_keys) line(e, "%s[i] = 0;", r->owned);
     end_block(e);
+    if (r->minus) {
+        /* Otherwise the vendor's compiler would take each bit into a register ahead of the rounds. */
+        line(e, "u32 %s[%d] = { 0 };", r->minus, b->m);
+        begin_unrolled(e, "i", (b->n + 31) / 32);
+        line(e, "%s(%s[i]);", use(e, "pin_word"), r->minus_bits);
+        end_block(e);
+    }
     begin_unrolled(e, "i", b->n);
     Index *i = index_variable(e, "i");
     const char *k = index_text(e, map_register(e, b->l, b->keep, i));
@@ -72,10 +108,13 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
     begin_from_last(e, b->n);
     const char *pos = coord_text(e, b->l, b->axis, "i"),
                *first = positions_rise(b) ? "" : str(e, "%s < %s[%s]", pos, r->own, k);
-    line(e, "if (%s) { %s[%s] = %s; %s[%s] = %s; }",
-        both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first), r->own, k, pos, r->owned, k,
-        element(e, x, b->l, i));
+    const char *keeps = "";
+    if (!r->from_keys) keeps = str(e, " %s[%s] = %s;", r->owned, k, element(e, x, b->l, i));
+    else if (r->minus) keeps = str(e, " %s[%s] = %s[i / 32] >> (i %% 32) & 1;", r->minus, k, r->minus_bits);
+    line(e, "if (%s) { %s[%s] = %s;%s }", both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first),
+        r->own, k, pos, keeps);
     end_block(e);
+    if (r->from_keys) elements_of_keys(e, b, r);
     begin_unrolled(e, "i", b->m);
     line(e, "if (%s[i] == %s) %s[i] = %s;", r->most, taken, r->own, none);
     line(e, "%s[i] = %s[i];", b->at, r->own);
@@ -186,10 +225,21 @@ static void rounds_by_keys(
     begin_rounds(e, b, x, &r);
     barrier(e);
     begin_count(e, n, k);
+    /* Positions of so many elements are not held from round to round. */
+    Iteration iteration = { .counter = n, .indent = e->indent }, *around = e->iteration;
+    Body body = { 0 }, *out = e->out;
+    if (r.from_keys) {
+        e->iteration = &iteration;
+        e->out = &body;
+    }
     round_in_warp(e, b, x, &r);
     round_across_warps(e, b, &r, free);
     store_round(e, b, to, k, n, str(e, "%s[i] == %s[i]", r.own, b->at), r.owned);
     take(e, b, &r);
+    e->iteration = around;
+    e->out = out;
+    body_append(out, &iteration.pre);
+    body_append(out, &body);
     end_block(e);
 }
 

@@ -161,7 +161,7 @@ static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Co
  */
 double compile_with_spills(double ns, double of_byte, int bytes)
 {
-    const double MANY = 1.125;
+    const double MANY = 1.0625; /* about what estimates are wrong by */
     return (bytes > FEW_BYTES ? MANY : 1) * ns + of_byte * bytes;
 }
 
