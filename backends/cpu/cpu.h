@@ -420,11 +420,6 @@ LLVMValueRef upper_halves_of(Gen *, LLVMValueRef v);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
-/* exponential.c: on f32; of x <= 0 and of NaN; 2^(factor x) as exact as results of 16 bits show (plan_need).
- */
-LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
-LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x);
-LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor);
 
 #include "backends/cpu/eval.h"
 #include "backends/cpu/window.h"
