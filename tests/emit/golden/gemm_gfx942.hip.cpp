@@ -10,7 +10,7 @@
  */
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
-typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;
+typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, wait; } CheckRecord;
 /* clang by itself has no names for these; hipcc and hipRTC have */
 #ifndef __device__
 #define __device__ __attribute__((device))

@@ -13,7 +13,7 @@
  */
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
-typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;
+typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, wait; } CheckRecord;
 typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;
 static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p)); return a; }
 /* the same value in all lanes, known as such to the compiler */
