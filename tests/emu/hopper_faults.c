@@ -25,8 +25,6 @@ static const struct {
         "the shuffles that join the lanes' parts of l bring the lanes together" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
         "behind the last program: nobody fills the stage again" },
-    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
-        "pingpong says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
         "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
         "before" },
