@@ -153,8 +153,8 @@ static void test_counted(void)
     close_add();
 }
 
-/* A row that is transposed goes to other lanes: the programs of a pack have a warp, unless the kernel says how
- * many or only copies. */
+/* A row that is transposed goes to other lanes: the programs of a pack have a warp, unless the kernel says
+ * how many or only copies. */
 static void test_packs_meet(void)
 {
     static const char text[] = "kernel turned(in f16 X[B, 128], out f16 Y[B, 128]) grid (B) {\n"
