@@ -295,8 +295,8 @@ static bool lanes_join_parts(Emit *e, const Reduction *q, int parts)
            (int)layout_lanes_along(q->l, q->axis) == wave - 1;
 }
 
-/* Writes the part of each warp to shared memory, and combines all parts in the order of their positions. */
-/* Whether the warps have met, because they hold parts of rows. */
+/* Writes the part of each warp to shared memory, and combines all parts in the order of their positions.
+ * Returns whether the warps have met, because they hold parts of rows. */
 static bool join_warps(Emit *e, const Reduction *q)
 {
     int32_t *rank = arena_array(&e->s->arena, int32_t, layout_warps(q->l));

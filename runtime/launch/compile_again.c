@@ -156,12 +156,12 @@ static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Co
            compile_for_fewer(m, ast, compiled, text);
 }
 
-/* The estimate of a configuration of which a thread spills so many bytes. That spills are more than few
- * counts beside their bytes: loads that the vendor's compiler could otherwise begin early wait for registers.
- */
+/* The estimate of a configuration of which a thread spills so many bytes. Many bytes cost more than their way
+ * to memory: loads that the vendor's compiler could otherwise begin early wait for registers. The factor for
+ * that is no measurement. It is of the size by which estimates err. */
 double compile_with_spills(double ns, double of_byte, int bytes)
 {
-    const double MANY = 1.0625; /* about what estimates are wrong by */
+    const double MANY = 1.0625;
     return (bytes > FEW_BYTES ? MANY : 1) * ns + of_byte * bytes;
 }
 

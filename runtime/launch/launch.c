@@ -98,8 +98,7 @@ static COLD tile_status check_failed(tile_kernel *k, const Variant *v, const Che
     if (r->message == CHECK_WAIT)
         return context_fail(k->context, TILE_ERROR_CHECK,
             "%s:%u: %s: the launch does not end: warp %u of CTA %lld waits for the mbarrier at byte %u of "
-            "its "
-            "shared memory, for a phase of parity %u",
+            "its shared memory, for a phase of parity %u",
             k->module->sources.files.data[0].name, r->line, k->title,
             r->wait >> CHECK_WAIT_WARP & ((1u << (CHECK_WAIT_PARITY - CHECK_WAIT_WARP)) - 1),
             (long long)r->program, r->wait & ((1u << CHECK_WAIT_WARP) - 1), r->wait >> CHECK_WAIT_PARITY);
