@@ -9,8 +9,8 @@
  * those that add take one. Bounds that are whole numbers may be applied before rounding. NaN, which becomes
  * 0, is replaced before the bounds.
  *
- * Requires: f32; integers of 8 or 16 bits; bounds on both sides that are whole numbers of the integer's type;
- * no other use of what is rounded and clamped. Keeps: everything. */
+ * Requires: f32; integers of 8 or 16 bits; bounds on both sides that are whole numbers of the integer's type,
+ * with 0 between them; no other use of what is rounded and clamped. Keeps: everything. */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 
@@ -56,7 +56,8 @@ static bool find(const Instr *cast, Rounded *r)
         if (ir_use_count(v) != 1 || !take_bounds(v->def, r)) return false;
     if (!v->def || v->def->op != OP_ROUND || ir_use_count(v) != 1) return false;
     r->x = ir_operand(v->def, 0);
-    return r->low >= least && r->high <= most && r->low <= r->high;
+    /* 0 lies within the bounds, because NaN becomes 0 whatever they are. */
+    return r->low >= least && r->high <= most && r->low <= 0 && r->high >= 0;
 }
 
 static Value *all(Builder *b, double c, const Type *t)
