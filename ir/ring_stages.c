@@ -128,7 +128,9 @@ static Scalar argument(const Param *p, uint64_t *random)
 {
     if (dtype_is_float(p->type->dtype)) return scalar_float(p->lo > 0.5 ? p->lo : p->hi < 0.5 ? p->hi : 0.5);
     double n = (double)(next(random) % 200);
-    return scalar_int(scalar_wrap(p->type->dtype, (int64_t)(n < p->lo ? p->lo : n > p->hi ? p->hi : n)));
+    n = n < p->lo ? p->lo : n > p->hi ? p->hi : n;
+    n = n > 0x1p62 ? 0x1p62 : n < -0x1p62 ? -0x1p62 : n; /* what int64_t holds */
+    return scalar_int(scalar_wrap(p->type->dtype, (int64_t)n));
 }
 
 /* False: no program would run. */

@@ -252,7 +252,7 @@ static uint64_t scalar_word(const ScalarArg *a, DType d)
     float f = (float)a->value;
     if (d == DT_F64) memcpy(&w, &a->value, 8);
     else if (dtype_is_float(d)) memcpy(&w, &f, 4); /* the kernel's parameter is a float */
-    else w = (uint64_t)(int64_t)a->value;
+    else w = a->whole;
     return w;
 }
 
@@ -271,7 +271,7 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
         const Param *p = &f->params[i];
         if (a->scalar) {
             if (dtype_is_float(p->type->dtype)) v->scalars[i].f = a->scalar->value;
-            else v->scalars[i].i = (int64_t)a->scalar->value;
+            else v->scalars[i].i = (int64_t)a->scalar->whole;
             continue;
         }
         for (int axis = 0; a->tensor && axis < p->type->rank; axis++) {

@@ -184,7 +184,7 @@ static void test_band(
     memset(c, 0x7f, sizeof c);
     const Tensor t[3] = { matrix(REF_F16, far, T, length, 64, 1), matrix(REF_F16, far, length, T, 1, 64),
         matrix(REF_F32, (unsigned char *)c, T, T, T, 1) };
-    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)(start / 64) };
+    const ScalarArg at = scalar_arg_whole("start", REF_I64, start / 64);
     bool ok = run(emu, path, "band", t, 3, &at, true);
     for (int r = 0; r < T; r++)
         for (int q = 0; q < T; q++) {
@@ -217,7 +217,7 @@ static void test_put(
             if (seen[i] + k < FAR) to[seen[i] + k] = 99;
     const Tensor t[3] = { matrix(REF_F16, (unsigned char *)a, T, K, K, 1),
         matrix(REF_F16, (unsigned char *)b, K, T, T, 1), matrix(REF_F16, far, T, length, 64, 1) };
-    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)(start / 64) };
+    const ScalarArg at = scalar_arg_whole("start", REF_I64, start / 64);
     bool ok = run(emu, path, "put", t, 3, &at, true);
     for (int r = 0; r < T; r++)
         for (int q = 0; q < T; q++) {

@@ -87,7 +87,7 @@ static bool interpret(Session *s, State *state, const Run *run, const Launch *l)
         const Arg *a = &l->args[i];
         if (a->scalar) {
             if (ref_type_is_float(a->scalar->type)) args[i].scalar.f = a->scalar->value;
-            else args[i].scalar.i = (int64_t)a->scalar->value;
+            else args[i].scalar.i = (int64_t)a->scalar->whole;
             continue;
         }
         const Tensor *t = a->tensor;

@@ -209,7 +209,8 @@ static int find_program(State *s, const Run *run, const Launch *l, char *why, si
 static uint64_t word_of(const ScalarArg *v)
 {
     uint64_t word = 0;
-    ref_put(v->type, &word, 0, v->value);
+    if (ref_type_is_float(v->type)) ref_put(v->type, &word, 0, v->value);
+    else memcpy(&word, &v->whole, ref_type_size(v->type));
     return word;
 }
 

@@ -191,7 +191,7 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
         const Tensor *t = l->args[i].tensor;
         const ScalarArg *v = l->args[i].scalar;
         if (v) {
-            args[i] = ref_type_is_float(v->type) ? tile_arg_float(v->value) : tile_arg_int((int64_t)v->value);
+            args[i] = ref_type_is_float(v->type) ? tile_arg_float(v->value) : tile_arg_int((int64_t)v->whole);
             continue;
         }
         if (!t) {

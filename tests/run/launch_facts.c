@@ -1,5 +1,6 @@
 /* launch_facts.c: see launch_facts.h. */
 #include "launch_facts.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,9 @@ void launch_facts(Func *f, const Launch *l, bool exact)
         Param *p = &f->params[i];
         if (!t && !a->scalar) continue;
         if (!t) {
-            if (exact) p->lo = p->hi = a->scalar->value;
+            /* A range of doubles: beyond 2^53 it would leave out the integer itself. */
+            bool held = ref_type_is_float(a->scalar->type) || fabs(a->scalar->value) < 0x1p53;
+            if (exact && held) p->lo = p->hi = a->scalar->value;
             continue;
         }
         p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);

@@ -3,6 +3,7 @@
 #include "extent_text.h"
 #include "ref_random.h"
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -340,6 +341,27 @@ static bool make_tensor(Maker *k, const char *s, const char *views, const char *
     return true;
 }
 
+ScalarArg scalar_arg_whole(const char *name, RefType type, int64_t value)
+{
+    ScalarArg v = { .type = type, .value = (double)value, .whole = (uint64_t)value };
+    snprintf(v.name, sizeof v.name, "%s", name);
+    return v;
+}
+
+/* Reads an integer of the type; false where the text is no integer or the type cannot hold it. */
+static bool read_whole(ScalarArg *v, const char *text)
+{
+    char *end;
+    bool negative = *text == '-';
+    errno = 0;
+    v->whole = negative ? (uint64_t)strtoll(text, &end, 10) : strtoull(text, &end, 10);
+    if (errno || end == text || *end) return false;
+    v->value = negative ? (double)(int64_t)v->whole : (double)v->whole;
+    return v->type == REF_U64 ? !negative
+        : v->type == REF_I64  ? negative || v->whole <= INT64_MAX
+                              : ref_round(v->type, v->value) == v->value;
+}
+
 /* "type NAME=value" */
 static bool make_scalar(Maker *k, const char *s)
 {
@@ -351,7 +373,8 @@ static bool make_scalar(Maker *k, const char *s)
     s = word(s, "=", v->name, sizeof v->name);
     if (*s != '=' || !find_type(p, type, &v->type)) return fail(k, "table: scalar '%s'", v->name);
     word(s + 1, "", value, sizeof value);
-    v->value = ref_round(v->type, atof(value));
+    if (ref_type_is_float(v->type)) v->value = ref_round(v->type, atof(value));
+    else if (!read_whole(v, value)) return fail(k, "table: %s is no %s", value, type);
     return true;
 }
 

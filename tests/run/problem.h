@@ -37,8 +37,11 @@ int64_t tensor_offset(const Tensor *, int64_t linear);
 typedef struct ScalarArg {
     char name[NAME_SIZE];
     RefType type;
-    double value;
+    double value;   /* of an integer type: the nearest double */
+    uint64_t whole; /* of an integer type: its bits, the sign extended; of a float: 0 */
 } ScalarArg;
+/* A scalar of an integer type that has this value, which the type can hold. */
+ScalarArg scalar_arg_whole(const char *name, RefType, int64_t value);
 typedef struct Bind {
     char name[NAME_SIZE], value[NAME_SIZE];
 } Bind;

@@ -13,6 +13,5 @@ expect 0 "" "$tilec" k.tile -o k.o -h k.h
 # -rdynamic: the program stands for a process with an OpenMP library, whose function the launcher looks for by name
 expect 0 "" "$cc" -std=gnu11 -Wall -Wextra -Werror -O1 -I. "$root/tests/tools/threads_check.c" k.o -rdynamic -o check
 for test in worth region affinity pool fork; do expect 0 "$test: as expected" ./check $test; done
-# Sanitizers do not instrument objects, so the limits hold in every build.
 for test in cost busy; do expect 0 "$test: as expected" ./check $test; done
 finish

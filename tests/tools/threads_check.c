@@ -136,12 +136,14 @@ static int by_size(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* 16 elements: at most half a microsecond of processor time, the least of many batches. */
+/* 16 elements: at most half a microsecond of processor time, the least of many batches. What shares the core
+ * slows all of them down for a while, so they end only after some pauses. */
 static void check_cost(const tile_threads *threads)
 {
-    enum { BATCHES = 50, LAUNCHES = 2000 };
+    enum { BATCHES = 50, ATTEMPTS = 12, LAUNCHES = 2000, PAUSE = 300000 /* microseconds */ };
     double least = 1e9;
-    for (int b = 0; b < BATCHES; b++) {
+    for (int b = 0; b < BATCHES * ATTEMPTS && (b < BATCHES || least > 0.5); b++) {
+        if (b && b % BATCHES == 0) usleep(PAUSE);
         double start = now(CLOCK_THREAD_CPUTIME_ID);
         for (int i = 0; i < LAUNCHES; i++) launch(16, threads);
         double took = (now(CLOCK_THREAD_CPUTIME_ID) - start) / LAUNCHES;
