@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 enum { LAUNCHED = 4 };
-enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
+enum { STREAM_COUNTERS = 1024, CAPTURED_COUNTERS = 4096 };
 
 /* The workspace that a context keeps for a stream. The lock is held while a launch with it is handed over,
  * and guards the rest. */
@@ -27,6 +27,13 @@ typedef struct StreamTable {
     StreamWorkspace *_Atomic workspace[STREAM_COUNTERS];
     struct StreamTable *_Atomic next;
 } StreamTable;
+
+/* Counters of launches that were captured into graphs, which keep theirs until the context ends. */
+typedef struct CapturedTable {
+    void *memory;    /* CAPTURED_COUNTERS counters */
+    atomic_int used; /* of them; may be larger when all are */
+    struct CapturedTable *older;
+} CapturedTable;
 
 enum { CONTEXT_MESSAGE = 2048 };
 
@@ -68,11 +75,10 @@ struct tile_context {
      * because they run in order. */
     Lock counters_lock; /* one thread at a time makes them */
     StreamTable *_Atomic streams;
-    void *_Atomic captured_memory; /* COUNTER_POOL counters, which captured launches keep for good */
-    atomic_int captured_counters;  /* of them in use */
-    atomic_bool has_scratch;       /* the driver has said that there is memory in the order of a stream */
-    size_t workspace_limit;        /* bytes that the workspaces of all streams may have together */
-    atomic_size_t workspace_kept;  /* bytes that they have */
+    CapturedTable *_Atomic captured; /* the newest one; the older ones are used up */
+    atomic_bool has_scratch;         /* the driver has said that there is memory in the order of a stream */
+    size_t workspace_limit;          /* bytes that the workspaces of all streams may have together */
+    atomic_size_t workspace_kept;    /* bytes that they have */
 };
 
 /* One file of a module: as the user named it and its text. */

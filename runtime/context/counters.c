@@ -1,8 +1,9 @@
 /* counters.c: the counters of a context, 8 bytes of zeroed device memory each. A launch of a persistent
  * kernel, or of one whose parts meet in a workspace, takes one and leaves it zeroed. Launches that may run
  * beside each other never share one: a stream has a counter, because its launches run in order, and each
- * captured launch has one, because its graph may later run beside other work of the stream. Their memory is
- * taken at a launch where there is none left, also while a graph is captured; none is freed before the
+ * captured launch has one, because its graph may later run beside other work of the stream. (Executable
+ * graphs of one graph share it, so that they must not run at once: docs/embedding.md says so.) Their memory
+ * is taken at a launch where there is none left, also while a graph is captured; none is freed before the
  * context is.
  *
  * CUDA numbers its streams, and no number comes again. Handles do, so that streams are known by theirs only
@@ -35,11 +36,14 @@ static void *new_counters(tile_context *c, int n)
     return NULL;
 }
 
+static void no_memory(tile_context *c)
+{ context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels"); }
+
 static StreamTable *new_table(tile_context *c)
 {
     StreamTable *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
     if (!made) {
-        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels");
+        no_memory(c);
         return NULL;
     }
     memset(made, 0, sizeof *made);
@@ -68,19 +72,48 @@ void context_free_counters(tile_context *c)
         free_counters(c, t->memory);
         context_free(c, t, sizeof *t);
     }
-    free_counters(c, atomic_load(&c->captured_memory));
+    for (CapturedTable *t = atomic_load(&c->captured), *older; t; t = older) {
+        older = t->older;
+        free_counters(c, t->memory);
+        context_free(c, t, sizeof *t);
+    }
 }
 
-static void *captured_memory(tile_context *c)
+static CapturedTable *new_captured(tile_context *c, CapturedTable *older)
 {
-    void *p = atomic_load_explicit(&c->captured_memory, memory_order_acquire);
-    if (p) return p;
+    CapturedTable *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
+    if (!made) {
+        no_memory(c);
+        return NULL;
+    }
+    *made = (CapturedTable){ .memory = new_counters(c, CAPTURED_COUNTERS), .older = older };
+    if (made->memory) return made;
+    context_free(c, made, sizeof *made);
+    return NULL;
+}
+
+/* A table newer than `used_up`, which may be NULL; NULL: failed. */
+static CapturedTable *captured_after(tile_context *c, CapturedTable *used_up)
+{
+    CapturedTable *t = atomic_load_explicit(&c->captured, memory_order_acquire);
+    if (t != used_up) return t;
     lock_enter(&c->counters_lock);
-    p = atomic_load_explicit(&c->captured_memory, memory_order_relaxed);
-    if (!p && (p = new_counters(c, COUNTER_POOL)))
-        atomic_store_explicit(&c->captured_memory, p, memory_order_release);
+    t = atomic_load_explicit(&c->captured, memory_order_relaxed);
+    if (t == used_up && (t = new_captured(c, used_up)))
+        atomic_store_explicit(&c->captured, t, memory_order_release);
     lock_leave(&c->counters_lock);
-    return p;
+    return t;
+}
+
+/* A counter that no other launch has. */
+static void *captured_counter(tile_context *c)
+{
+    for (CapturedTable *t = captured_after(c, NULL); t; t = captured_after(c, t)) {
+        if (atomic_load_explicit(&t->used, memory_order_relaxed) >= CAPTURED_COUNTERS) continue;
+        int n = atomic_fetch_add(&t->used, 1);
+        if (n < CAPTURED_COUNTERS) return (char *)t->memory + (size_t)n * 8;
+    }
+    return NULL;
 }
 
 /* The key of a stream without a number: not 0, and the same for two launches only if their streams have one
@@ -119,7 +152,7 @@ static void *stream_counter(tile_context *c, uintptr_t key, StreamWorkspace *_At
 bool context_makes_counters(tile_context *c)
 {
     if (c->parent) return context_makes_counters(c->parent);
-    return table_at(c, &c->streams) && captured_memory(c);
+    return table_at(c, &c->streams) && captured_after(c, NULL);
 }
 
 void *context_counter(tile_context *c, void *stream)
@@ -131,15 +164,7 @@ void *context_counter(tile_context *c, void *stream)
         bool numbered = ops->stream_number && ops->stream_number(c->driver, stream, &number);
         return stream_counter(c, numbered ? number_key(number) : stream_key(stream), NULL);
     }
-    char *base = captured_memory(c);
-    if (!base) return NULL;
-    int n = atomic_fetch_add(&c->captured_counters, 1);
-    if (n < COUNTER_POOL) return base + (size_t)n * 8;
-    atomic_store(&c->captured_counters, COUNTER_POOL);
-    context_fail(c, TILE_ERROR_RESOURCES,
-        "no counters left: more than %d launches of persistent kernels were captured into graphs",
-        COUNTER_POOL);
-    return NULL;
+    return captured_counter(c);
 }
 
 void *context_numbered_counter(tile_context *c, uint64_t number, StreamWorkspace *_Atomic **workspace)

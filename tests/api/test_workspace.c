@@ -269,6 +269,39 @@ static void test_capture(void)
     end();
 }
 
+enum { CAPTURES = CAPTURED_COUNTERS + 100, CAPTURERS = 2 };
+static uint64_t captured_counters[CAPTURERS * CAPTURES];
+
+static void *capture_many(void *to)
+{
+    for (int i = 0; i < CAPTURES; i++) ((uint64_t *)to)[i] = launch(128, 128, NULL).counter;
+    return NULL;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* However many launches are captured, by several threads, no two share a counter. */
+static void test_many_captures(void)
+{
+    enum { ALL = CAPTURERS * CAPTURES };
+    if (!begin(FAKE_CUDA, 0, 0)) return;
+    pthread_t other[CAPTURERS];
+    fake->capturing = 1;
+    for (int i = 0; i < CAPTURERS; i++)
+        CU_ASSERT_EQUAL_FATAL(
+            pthread_create(&other[i], NULL, capture_many, captured_counters + (size_t)i * CAPTURES), 0);
+    for (int i = 0; i < CAPTURERS; i++) pthread_join(other[i], NULL);
+    fake->capturing = 0;
+    qsort(captured_counters, ALL, sizeof *captured_counters, by_number);
+    CU_ASSERT_NOT_EQUAL(captured_counters[0], 0);
+    for (int i = 1; i < ALL; i++) CU_ASSERT_NOT_EQUAL(captured_counters[i], captured_counters[i - 1]);
+    end();
+}
+
 /* The limit is of all streams together; beyond it each launch has its own memory. */
 static void test_limit(void)
 {
@@ -422,6 +455,7 @@ int main(int argc, char **argv)
         { "streams", test_streams },
         { "own workspace", test_own_workspace },
         { "capture", test_capture },
+        { "many captures", test_many_captures },
         { "limit", test_limit },
         { "failures", test_failures },
         { "shares", test_shares },

@@ -357,9 +357,9 @@ static bool read_whole(ScalarArg *v, const char *text)
     v->whole = negative ? (uint64_t)strtoll(text, &end, 10) : strtoull(text, &end, 10);
     if (errno || end == text || *end) return false;
     v->value = negative ? (double)(int64_t)v->whole : (double)v->whole;
-    return v->type == REF_U64 ? !negative
-        : v->type == REF_I64  ? negative || v->whole <= INT64_MAX
-                              : ref_round(v->type, v->value) == v->value;
+    return v->type == REF_U64   ? !negative
+           : v->type == REF_I64 ? negative || v->whole <= INT64_MAX
+                                : ref_round(v->type, v->value) == v->value;
 }
 
 /* "type NAME=value" */
