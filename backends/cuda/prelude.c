@@ -114,9 +114,8 @@ const PreludeEntry cuda_prelude[] = {
     { "mul_alone_f64", NULL, "", FN "double mul_alone_f64(double a, double b) { return __dmul_rn(a, b); }" },
     FLOAT_FMA,
     { "div_f32", NULL, "", FN "float div_f32(float a, float b) { return __fdiv_rn(a, b); }" },
-    { "rcp_f32", NULL, "", FN "float rcp_f32(float x) { return __frcp_rn(x); }" },
     { "quotient", NULL, "",
-        "/* x / d, for r = 1 / d and what quotient_holds allows */\n" FN
+        "/* x / d, for r = rcp_newton(d) and what quotient_holds allows */\n" FN
         "float quotient(float x, float d, float r) { float q = __fmul_rn(x, r); q = fmaf(-fmaf(q, d, -x), r, "
         "q); return fmaf(-fmaf(q, d, -x), r, q); }" },
     /* 2 * bits - 1: the sign is gone, and zero is the largest */
@@ -130,6 +129,10 @@ const PreludeEntry cuda_prelude[] = {
     { "rcp_approx", NULL, "",
         FN "float rcp_approx(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); "
            "return y; }" },
+    { "rcp_newton", NULL, "rcp_approx",
+        "/* 1 / d but for the last bit, for d within the limits of quotient_holds */\n" FN
+        "float rcp_newton(float d) { const float r = rcp_approx(d); return fmaf(fmaf(-d, r, 1.0f), r, r); "
+        "}" },
     { "ex2", NULL, "",
         FN "float ex2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return "
            "y; }" },

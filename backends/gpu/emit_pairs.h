@@ -53,8 +53,8 @@ bool paired_dots(Paired *, const Instr *);
 /* Declares the four elements of a product of which only the sum is asked for, or of a sum of such a product
  * and something else. False: i is neither. */
 bool emit_dots(Paired *, const Instr *);
-/* Whether four elements of the division can be computed together; the reciprocal of its divisor, in front of
- * the run; and the four quotients. */
+/* Whether four elements of the division can be computed together; the reciprocal of a divisor that the whole
+ * tile has, in front of the run; and the four quotients. */
 bool quotients_wanted(const Paired *, const Instr *);
 void declare_reciprocal(Paired *, const Instr *);
 void emit_quotients(Paired *, const Instr *);

@@ -1,42 +1,63 @@
-/* emit_quotients.c: tiles that are divided by one number, four elements at a time.
+/* emit_quotients.c: tiles that are divided by one number, or by one for each row, four elements at a time.
  *
- *     y = x / d  ->  rcp = rcp_f32(d);  ya = quotient(xa, d, rcp);  ..
- *                    if (a dividend is too large or small) ya = div_f32(xa, d), ..
+ *     y = x / d  ->  rcp = rcp_newton(d);  ya = quotient(xa, d, rcp);  ..
+ *                    if (the divisor or a dividend is too large or small) ya = div_f32(xa, d), ..
  *
- * The quotient by a correctly rounded reciprocal, twice corrected by what is left of the dividend, is
- * correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and dividends
- * within limits, and dividends of zero. One test of four elements takes the place of one for each, and the
- * reciprocal is computed once. Requires: CUDA, f32, a divisor that is one number for the tile. */
+ * The quotient by a reciprocal that has seen one step of Newton, twice corrected by what is left of the
+ * dividend, is correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and
+ * dividends within limits, and dividends of zero. One test of four elements takes the place of one for each.
+ * A number that divides the whole tile has its reciprocal in front of the run. Requires: CUDA, f32, one
+ * divisor for each four elements of a thread. */
 #include "backends/gpu/emit_pairs.h"
 
 /* The number that divides all of the tile; NULL: there is none. */
-static const Value *divisor(const Paired *r, const Instr *i)
+static const Value *one_divisor(const Paired *r, const Instr *i)
+{ return paired_repeated(r, ir_operand(i, 1)); }
+
+/* Whether the four elements of each group have the same divisor. */
+static bool divided_alike(const Paired *r, const Instr *i)
 {
-    double c;
-    if (i->op != OP_DIV || ir_result(i)->type->dtype != DT_F32 || ir_attr(i, ATTR_APPROX)) return NULL;
-    const Value *d = paired_repeated(r, ir_operand(i, 1));
-    return d && !paired_repeated(r, ir_operand(i, 0)) && !ir_is_const_float(d, &c) ? d : NULL;
+    const Value *d = ir_operand(i, 1);
+    Paired group = *r;
+    group.p = 4;
+    group.loop = layout_regs(r->l) > 4;
+    if (paired_in_run(r, d)) return false;
+    for (int x = 1; x < 4; x++)
+        if (!same_element(r->e, d, r->l, paired_place(&group, 0), paired_place(&group, x))) return false;
+    return true;
 }
 
 bool quotients_wanted(const Paired *r, const Instr *i)
-{ return layout_regs(r->l) % 4 == 0 && divisor(r, i) != NULL; }
+{
+    double c;
+    if (layout_regs(r->l) % 4 || i->op != OP_DIV || ir_result(i)->type->dtype != DT_F32 ||
+        ir_attr(i, ATTR_APPROX) || paired_repeated(r, ir_operand(i, 0)))
+        return false;
+    const Value *one = one_divisor(r, i);
+    return one ? !ir_is_const_float(one, &c) : divided_alike(r, i);
+}
+
+static const char *reciprocal(Emit *e, const char *d)
+{
+    const char *name = tmp(e, "rcp");
+    line(e, "const float %s = %s(%s);", name, use(e, "rcp_newton"), d);
+    return name;
+}
 
 void declare_reciprocal(Paired *r, const Instr *i)
 {
-    Emit *e = r->e;
-    const Value *d = divisor(r, i);
-    if (r->elem[d->id * 4]) return;
-    r->elem[d->id * 4] = tmp(e, "rcp");
-    line(e, "const float %s = %s(%s);", r->elem[d->id * 4], use(e, "rcp_f32"), name_of(e, d));
+    const Value *d = one_divisor(r, i);
+    if (d && !r->elem[d->id * 4]) r->elem[d->id * 4] = reciprocal(r->e, name_of(r->e, d));
 }
 
 void emit_quotients(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
-    const Value *v = ir_result(i), *x = ir_operand(i, 0);
-    const Value *by = divisor(r, i);
-    const char *d = name_of(e, by), *rcp = r->elem[by->id * 4], *of[4], *sum = tmp(e, "sum"),
+    const Value *v = ir_result(i), *x = ir_operand(i, 0), *one = one_divisor(r, i);
+    const char *d = one ? name_of(e, one) : tmp(e, "divisor"), *of[4], *sum = tmp(e, "sum"),
                *least = tmp(e, "least");
+    if (!one) line(e, "const float %s = %s;", d, paired_element(r, ir_operand(i, 1), 0));
+    const char *rcp = one ? r->elem[one->id * 4] : reciprocal(e, d);
     line(e, "float %s = 0.0f;", sum);
     line(e, "u32 %s = 0xffffffffu;", least);
     for (int k = 0; k < 4; k++) {
