@@ -6,9 +6,11 @@
  * The quotient by a reciprocal that has seen one step of Newton, twice corrected by what is left of the
  * dividend, is correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and
  * dividends within limits, and dividends of zero. One test of four elements takes the place of one for each.
- * A number that divides the whole tile has its reciprocal in front of the run. Requires: CUDA, f32, one
- * divisor for each four elements of a thread. */
+ * A quotient that is only rounded to an integer needs no least dividend: below it that integer is 0. A number
+ * that divides the whole tile has its reciprocal in front of the run. Requires: CUDA, f32, one divisor for
+ * each four elements of a thread. */
 #include "backends/gpu/emit_pairs.h"
+#include <math.h>
 
 /* The number that divides all of the tile; NULL: there is none. */
 static const Value *one_divisor(const Paired *r, const Instr *i)
@@ -37,6 +39,32 @@ bool quotients_wanted(const Paired *r, const Instr *i)
     return one ? !ir_is_const_float(one, &c) : divided_alike(r, i);
 }
 
+enum { MOST_STEPS = 8 };
+
+/* The constant beside v in an operation of two operands. */
+static bool constant_beside(const Paired *r, const Instr *i, const Value *v, double *c)
+{
+    const Value *s = paired_repeated(r, ir_operand(i, ir_operand(i, 0) == v));
+    return s && ir_is_const_float(s, c);
+}
+
+/* Whether elements below 2^-72, which quotients of dividends below the least one are, count as zeros wherever
+ * v is used: they are rounded to integers, bounded before or not, or lost beside a constant. */
+static bool small_is_zero(const Paired *r, const Value *v, int steps)
+{
+    double c;
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        Op op = i->op;
+        bool bounds = op == OP_MIN || op == OP_MAX || op == OP_MINNUM || op == OP_MAXNUM,
+             again = op == OP_WHERE ? u != &i->operands[0] : bounds && constant_beside(r, i, v, &c),
+             holds = op == OP_ROUND || (op == OP_EQ && ir_operand(i, 0) == ir_operand(i, 1)) /* no NaN */ ||
+                     (op == OP_ADD && constant_beside(r, i, v, &c) && fabs(c) >= 0x1p-40);
+        if (!holds && !(again && steps && small_is_zero(r, ir_result(i), steps - 1))) return false;
+    }
+    return true;
+}
+
 static const char *reciprocal(Emit *e, const char *d)
 {
     const char *name = tmp(e, "rcp");
@@ -54,17 +82,19 @@ void emit_quotients(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
     const Value *v = ir_result(i), *x = ir_operand(i, 0), *one = one_divisor(r, i);
+    bool rounded = small_is_zero(r, v, MOST_STEPS);
     const char *d = one ? name_of(e, one) : tmp(e, "divisor"), *of[4], *sum = tmp(e, "sum"),
-               *least = tmp(e, "least");
+               *least = rounded ? "0xffffffffu" : tmp(e, "least");
     if (!one) line(e, "const float %s = %s;", d, paired_element(r, ir_operand(i, 1), 0));
     const char *rcp = one ? r->elem[one->id * 4] : reciprocal(e, d);
     line(e, "float %s = 0.0f;", sum);
-    line(e, "u32 %s = 0xffffffffu;", least);
+    if (!rounded) line(e, "u32 %s = 0xffffffffu;", least);
     for (int k = 0; k < 4; k++) {
         const char *name = r->elem[v->id * 4 + (uint32_t)k] = str(e, "%s%c", name_of(e, v), "abcd"[k]);
         of[k] = paired_element(r, x, k);
         line(e, "float %s = %s(%s, %s, %s);", name, use(e, "quotient"), of[k], d, rcp);
-        line(e, "%s(%s, &%s, &%s);", use(e, "quotient_note"), of[k], sum, least);
+        if (rounded) line(e, "%s += fabsf(%s);", sum, of[k]);
+        else line(e, "%s(%s, &%s, &%s);", use(e, "quotient_note"), of[k], sum, least);
     }
     line(e, "if (!%s(%s, %s, %s)) {", use(e, "quotient_holds"), d, sum, least);
     e->indent++;
