@@ -6,28 +6,12 @@
 #include "tile/tile.h"
 #include <unistd.h>
 
-static const char *target_names(Tool *t)
-{
-    Text names;
-    text_init(&names, &t->arena);
-    for (size_t i = 0; target_at(i); i++) text_printf(&names, "%s%s", i ? ", " : "", target_at(i)->name);
-    return names.data;
-}
-
-/* The target whose chip or family `name` is, as in `sm_90a`, is offered with its whole name. */
-static int no_target(Tool *t, const char *name)
-{
-    for (size_t i = 0; target_at(i); i++) {
-        const char *chip = strchr(target_at(i)->name, ':');
-        if (chip && !strcmp(chip + 1, name))
-            return tool_usage(t, "there is no target `%s`; did you mean `%s`?", name, target_at(i)->name);
-    }
-    return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
-}
-
-/* `path` is the .tile file, `ending` that of the file to write. */
+/* -o is missing. `path` is the .tile file, `ending` that of the file to write. A file that cannot be read is
+ * the greater fault. */
 static int no_output(Tool *t, const char *path, const char *ending)
 {
+    FileText text;
+    if (!file_read(t, path, MAX_SOURCE, &text)) return EXIT_INPUT;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *point = strrchr(name, '.');
     size_t stem = point ? (size_t)(point - name) : strlen(name);
     return tool_usage(t, "-o FILE is missing, such as `-o %.*s%s`", (int)stem, name, ending);
@@ -150,7 +134,7 @@ static int check_targets(Tool *t, const Args *a, bool *gpu)
     *gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target) return no_target(t, targets.data[i]);
+        if (!target) return args_no_target(t, targets.data[i]);
         *gpu |= target->kind != TARGET_CPU;
     }
     return EXIT_OK;
@@ -215,7 +199,7 @@ static int check_usage(Tool *t, const Args *a)
     if (a->inputs.len != 1) return args_one_file(t, a);
     if (!several && args_list(t, a, FLAG_TARGET).len > 1)
         return tool_usage(t, "several targets want --bundle or --shared");
-    if (!target) return no_target(t, name);
+    if (!target) return args_no_target(t, name);
     if (stage && find_stage(stage) == STAGE_COUNT)
         return tool_usage(t, "there is no stage `%s`; there are %s", stage, stage_names(t));
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
@@ -238,8 +222,7 @@ static int check_usage(Tool *t, const Args *a)
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
     const char *path = a->inputs.data[0];
-    if (!strpbrk(path, "./-") && access(path, F_OK))
-        return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
+    if (args_known_word(t, a)) return EXIT_USAGE;
     if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT))
         return no_output(t, path,
             target->kind == TARGET_CPU    ? ".o"
@@ -254,7 +237,7 @@ int cmd_compile(Tool *t, const Args *a)
 {
     if (args_has(a, FLAG_VERSION)) {
         format_file(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR,
-            TILE_VERSION_PATCH, target_names(t));
+            TILE_VERSION_PATCH, args_targets(t));
         return EXIT_OK;
     }
     int code = check_usage(t, a);

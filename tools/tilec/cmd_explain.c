@@ -351,7 +351,7 @@ static int check_targets(Tool *t, const Args *a, const DeviceModel *card)
     Strings targets = args_list(t, a, FLAG_TARGET);
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target) return tool_usage(t, "there is no target `%s`", targets.data[i]);
+        if (!target) return args_no_target(t, targets.data[i]);
         if (card && !device_model_serves(card, target))
             return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target->name);
         if (needs_gpu(a) && target->kind == TARGET_CPU)

@@ -73,18 +73,11 @@ static const FrontKernel *find_kernel(Sim *s)
 {
     const char *name = args_last(s->in->args, FLAG_KERNEL, NULL);
     int n = frontend_kernel_count(s->in->ast);
-    Text names;
-    text_init(&names, &s->in->tool->arena);
     for (int i = 0; i < n; i++) {
         const FrontKernel *k = frontend_kernel(s->in->ast, i);
         if (name ? !strcmp(k->name, name) : n == 1) return k;
-        text_printf(&names, "%s%s", i ? ", " : "", k->name);
     }
-    if (name) diag_error(&s->in->session, (Loc){ 0 }, "%s has no kernel `%s`", s->in->path, name);
-    else
-        diag_error(&s->in->session, (Loc){ 0 },
-            n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : s->in->path,
-            "");
+    input_no_kernel(s->in, name);
     return NULL;
 }
 
