@@ -84,8 +84,8 @@ static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
         o.passes.passes = "inline,check";
         o.passes.skip = o.passes.with = o.passes.dump_after = NULL;
     }
-    return compile_to_ir(
-        &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
+    CompileJob job = input_job(x->in, x->v, x->facts, &o);
+    return compile_to_ir(&job, report, f);
 }
 
 /* The kernel IR and the emitted text. False after diagnostics; a kernel that does not fit is none. */

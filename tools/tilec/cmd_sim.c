@@ -162,9 +162,8 @@ static Func *lower(Sim *s, const char *remap, const LaunchFacts *facts, const ch
     PassReport report = { 0 };
     Func *f = NULL;
     s->options.passes.remap = remap;
-    if (!compile_to_ir(
-            &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, facts, &s->options, &report, &f))
-        return NULL;
+    CompileJob job = { &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, facts, &s->options };
+    if (!compile_to_ir(&job, &report, &f)) return NULL;
     *placed = report.remap ? report.remap : remap;
     return f;
 }

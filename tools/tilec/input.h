@@ -56,6 +56,9 @@ bool input_variants(Input *, Variants *);
  * several). */
 void input_no_kernel(Input *, const char *name);
 
+/* The variant, compiled under these promises of its launches (NULL: none). */
+CompileJob input_job(Input *, const Variant *, const LaunchFacts *, const CompileOptions *);
+
 /* Options as the command line gives them; false after a message. */
 bool input_options(Input *, const Target *, CompileOptions *);
 /* Adds to the options that libclang reads what is emitted for a GPU, where there is a libclang that can.

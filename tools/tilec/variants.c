@@ -217,6 +217,9 @@ void input_no_kernel(Input *in, const char *name)
     }
 }
 
+CompileJob input_job(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o)
+{ return (CompileJob){ &in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, o }; }
+
 bool input_variants(Input *in, Variants *list)
 {
     Session *s = &in->session;
