@@ -11,6 +11,7 @@ static void check_fn(Check *c, const Node *fn)
 {
     Name *outer = c->names;
     c->ended = (NameMap){ 0 };
+    c->unknown = (NameMap){ 0 };
     if (fn->kids[0]->n > LIMIT_PARAMS) {
         check_fault(c, fn->name_loc, "a fn has at most %d parameters", LIMIT_PARAMS);
         return;
@@ -161,6 +162,7 @@ static void check_kernel(Check *c, const Node *n)
 {
     Name *outer = c->names;
     c->ended = (NameMap){ 0 };
+    c->unknown = (NameMap){ 0 };
     if (n->kids[0]->n > LIMIT_KERNEL_PARAMS) {
         check_fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS);
         return;

@@ -20,6 +20,7 @@ typedef struct Check {
     Ast *ast;
     Name *names;     /* in scope, innermost first */
     NameMap map;     /* the innermost declaration of each name */
+    NameMap unknown; /* names that were reported, each once in a kernel or fn */
     NameMap ended;   /* the last declaration of each name whose block has ended; of this kernel or fn */
     NameMap items;   /* kernels, functions and constants */
     NameMap tuned;   /* tune blocks by kernel */

@@ -80,6 +80,14 @@ static void consider(Near *n, const char *name)
     }
 }
 
+/* N, TILE_M: the way in which sizes and types are written. */
+static bool in_capitals(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if (*p >= 'a' && *p <= 'z') return false;
+    return true;
+}
+
 /* A name that the writer may have meant, one or two letters away. */
 void check_suggest(Check *c, Diag *d, const char *wanted, bool function)
 {
@@ -98,10 +106,20 @@ void check_suggest(Check *c, Diag *d, const char *wanted, bool function)
     const char *keyword = near.best ? NULL : habit_keyword(wanted, strlen(wanted));
     if (near.best || keyword)
         diag_note(c->s, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", near.best ? near.best : keyword);
+    else if (!function && c->kernel && !c->in_fn && in_capitals(wanted))
+        diag_note(c->s, d, (Loc){ 0, 0, 0 },
+            "sizes and tensors are parameters of the kernel: `const int %s = 64`, `in f32 %s[N]`", wanted,
+            wanted);
 }
 
 static void unknown_name(Check *c, const Node *n)
 {
+    if (!c->in_extent && names_get(&c->unknown, n->name)) return;
+    if (!c->in_extent) {
+        Name *said = arena_new(&c->s->arena, Name);
+        *said = (Name){ .name = n->name, .loc = n->loc };
+        names_put(&c->s->arena, &c->unknown, n->name, said);
+    }
     if (!strcmp(n->name, "break") || !strcmp(n->name, "continue")) {
         check_note(c, check_fault(c, n->loc, "there is no `%s`", n->name),
             "a loop ends by its bound or its `while` condition; an `if` guards what is to be left out");

@@ -46,6 +46,35 @@ static const char *largest_domains(Check *c, const Node *n)
         a->name, a->n, b->name, b->n);
 }
 
+/* A domain of a name that the kernel does not have: a note says which one may be meant, or which there are.
+ */
+static void unknown_domain(Check *c, const Node *kernel, const Node *d, bool hints)
+{
+    Diag *e = check_fault(
+        c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
+    Text has;
+    text_init(&has, &c->s->arena);
+    for (uint32_t i = 0; i < kernel->kids[0]->n; i++) {
+        const Node *p = kernel->kids[0]->kids[i];
+        if (p->kind == N_PCONST) text_printf(&has, "%s`%s`", has.len ? ", " : "its consts are ", p->name);
+    }
+    const char *nearest = NULL;
+    int least = 3;
+    for (int i = 0; hints && frontend_hints[i]; i++) {
+        int distance = diag_distance(d->name, strlen(d->name), frontend_hints[i]);
+        if (distance >= least || 2 * distance >= (int)strlen(frontend_hints[i])) continue;
+        least = distance;
+        nearest = frontend_hints[i];
+    }
+    if (nearest) check_note(c, e, arena_printf(&c->s->arena, "did you mean `%s`?", nearest));
+    else if (hints)
+        check_note(c, e,
+            "a tune block may also set occupancy, warps, pack, raster_group, cluster, cluster_axis, "
+            "split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, "
+            "deterministic, pingpong and remap");
+    if (has.len && !nearest) check_note(c, e, has.data);
+}
+
 void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
 {
     int64_t product = 1;
@@ -54,20 +83,12 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
         if (d->kind != N_DOMAIN) continue;
         bool known = has_const(kernel, d->name) || check_is_dimension(kernel, d->name) ||
                      (hints ? frontend_hint_name(d->name) : is_optional(kernel, d->name));
-        if (hints && is_optional(kernel, d->name)) {
+        if (hints && is_optional(kernel, d->name))
             check_note(c,
                 check_fault(
                     c, d->name_loc, "whether `%s` is given is not tuned: a launch decides it", d->name),
                 arena_printf(&c->s->arena, "`require (...)` may ask for `has(%s)`", d->name));
-        } else if (!known) {
-            Diag *e = check_fault(
-                c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
-            if (hints)
-                check_note(c, e,
-                    "a tune block may also set occupancy, warps, pack, raster_group, cluster, cluster_axis, "
-                    "split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, "
-                    "deterministic, pingpong and remap");
-        }
+        else if (!known) unknown_domain(c, kernel, d, hints);
         if (!d->n) check_fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)
             if (n->kids[j]->kind == N_DOMAIN && n->kids[j]->name == d->name) {

@@ -276,9 +276,16 @@ static bool out_of_place(const Around *a)
     return false;
 }
 
-/* let x: f32 = 3; let i, j = program_id(); */
+/* let x: f32 = 3; let i, j = program_id(); let (i) = program_id(); */
 static bool let_of_more(const Around *a)
 {
+    uint32_t at = a->before.begin;
+    if (is(a, a->token, ")") && at && a->text[at - 1] == '(') {
+        Loc let = word_to(a, at - 1);
+        return (is(a, let, "let") || is(a, let, "var")) &&
+               explain(a, a->token, "one name stands without parentheses",
+                   "write `let i = program_id();`; a tuple of several values is `let (i, j) = ...;`");
+    }
     if (!is(a, a->word, "let") && !is(a, a->word, "var")) return false;
     if (is(a, a->token, ":"))
         return explain(a, a->token, "a variable is declared without a type",

@@ -384,30 +384,39 @@ FrontValue lower_eval_domain_value(Lower *l, bool placement, const Node *param, 
     return front_value(v);
 }
 
-/* formula: a remap clause in place of the kernel's own, or NULL. again: whether what it gives is of no use,
- * and the kernel has to be lowered once more. */
-static Module *lower_once(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
-    const char *target, bool with_body, const Node *formula, Nodes *unrolled, bool *again)
+/* What is lowered. */
+typedef struct LowerJob {
+    Ast *ast;
+    const char *kernel;
+    const FrontBinding *bindings;
+    size_t n_bindings;
+    const char *target;  /* its name, or NULL */
+    bool with_body;      /* false: the clauses alone, as a launch evaluates them */
+    const Node *formula; /* a remap clause in place of the kernel's own, or NULL */
+} LowerJob;
+
+/* again: whether what it gives is of no use, and the kernel has to be lowered once more. */
+static Module *lower_once(const LowerJob *job, Nodes *unrolled, bool *again)
 {
-    Session *s = ast->session;
-    const FrontKernel *k = frontend_kernel_find(ast, name);
+    Session *s = job->ast->session;
+    const FrontKernel *k = frontend_kernel_find(job->ast, job->kernel);
     int errors = s->n_errors;
     if (!k) {
-        diag_error(s, (Loc){ 0, 0, 0 }, "no kernel `%s`", name);
+        diag_error(s, (Loc){ 0, 0, 0 }, "no kernel `%s`", job->kernel);
         return NULL;
     }
-    const Node *kernel = program_kernel_node(ast, k);
+    const Node *kernel = program_kernel_node(job->ast, k);
     Lower l = { .s = s,
-        .ast = ast,
-        .bindings = bindings,
-        .n_bindings = n,
-        .target = target,
+        .ast = job->ast,
+        .bindings = job->bindings,
+        .n_bindings = job->n_bindings,
+        .target = job->target,
         .front = k,
         .unrolled = *unrolled };
     Scope globals, params;
-    begin(&l, name, &globals);
+    begin(&l, job->kernel, &globals);
     l.func->loc = kernel->name_loc;
-    if (with_body && !keys_bound(&l, k)) return NULL;
+    if (job->with_body && !keys_bound(&l, k)) return NULL;
     lower_globals(&l);
     lower_scope_push(&l, &params);
     lower_presence(&l, kernel->kids[0]);
@@ -420,35 +429,34 @@ static Module *lower_once(Ast *ast, const char *name, const FrontBinding *bindin
     lower_extents(&l, kernel->kids[0], k);
     if (s->n_errors > errors) return NULL;
     const Node *grid = lower_find_clause(kernel, "grid"),
-               *remap = formula ? formula : lower_find_clause(kernel, "remap");
+               *remap = job->formula ? job->formula : lower_find_clause(kernel, "remap");
     if (grid) lower_grid(&l, grid);
     if (remap) lower_remap(&l, remap);
     lower_hints(&l, kernel);
-    if (s->n_errors == errors) lower_body(&l, with_body ? kernel->kids[2] : NULL, kernel);
+    if (s->n_errors == errors) lower_body(&l, job->with_body ? kernel->kids[2] : NULL, kernel);
     *unrolled = l.unrolled;
     *again = l.again;
     l.func->spec = specialization(&l, k);
     return s->n_errors > errors ? NULL : l.module;
 }
 
-static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
-    const char *target, bool with_body, const Node *formula)
+static Module *lower_kernel(LowerJob job)
 {
     Nodes unrolled = { 0 };
     Module *m;
     bool again;
     do {
         again = false;
-        m = lower_once(ast, name, bindings, n, target, with_body, formula, &unrolled, &again);
+        m = lower_once(&job, &unrolled, &again);
     } while (again);
     return m;
 }
 
 Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
-{ return lower_kernel(ast, name, bindings, n, target, true, NULL); }
+{ return lower_kernel((LowerJob){ ast, name, bindings, n, target, true, NULL }); }
 
 Module *frontend_lower_clauses(Ast *ast, const char *name, const FrontBinding *bindings, size_t n)
-{ return lower_kernel(ast, name, bindings, n, NULL, false, NULL); }
+{ return lower_kernel((LowerJob){ ast, name, bindings, n, NULL, false, NULL }); }
 
 Module *lower_formula(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const Node *clause)
-{ return lower_kernel(ast, name, bindings, n, NULL, false, clause); }
+{ return lower_kernel((LowerJob){ ast, name, bindings, n, NULL, false, clause }); }

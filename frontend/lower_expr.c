@@ -149,7 +149,12 @@ static bool numbers(Lower *l, Loc loc, Operator o, V v)
     if (v.kind == V_TENSOR)
         lower_error_note(
             l, loc, "read it with load(X[...])", "`%s` takes values, not a tensor", ast_operator_text(o));
-    else lower_error(l, loc, "`%s` takes numbers, not %s", ast_operator_text(o), value_describe(l, v));
+    else
+        lower_error_note(l, loc,
+            v.kind == V_TUPLE
+                ? "names take a tuple apart: `let (a, b) = x;`, as in `let (i, j) = program_id();`"
+                : NULL,
+            "`%s` takes numbers, not %s", ast_operator_text(o), value_describe(l, v));
     return false;
 }
 

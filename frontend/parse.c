@@ -427,6 +427,26 @@ static bool item_in_block(const char *token, const char *const *expected, int n)
            contains(expected, n, "a statement");
 }
 
+/* A note to an unexpected token, from what the grammar expects there. */
+static void note_expected(Parse *p, Diag *d, const char *token, const char *const *expected, int n)
+{
+    const Source *src = diag_source(p->session, p->before.file);
+    const Loc nowhere = { 0, 0, 0 };
+    bool colon = token && !strcmp(token, "`:`"), end = token && !strcmp(token, "`;`");
+    if (colon && contains(expected, n, "`]`"))
+        diag_note(p->session, d, nowhere, "a window is `base +: extent`, as in X[i*16 +: 16]");
+    else if (n == 1 && !strcmp(expected[0], "`(`"))
+        diag_note(p->session, d, nowhere, "write `%.*s (...)`", (int)(p->before.end - p->before.begin),
+            src->text + p->before.begin);
+    else if (token && contains(expected, n, "`{`") && (n == 1 || colon || end))
+        diag_note(p->session, d, nowhere, "a block or a list of values stands in braces: `{ ... }`");
+    else if (token && (!strcmp(token, "`let`") || !strcmp(token, "`var`")))
+        diag_note(p->session, d, nowhere,
+            "`let` and `var` stand in a block; `const int NAME = ...;` is a constant of the file");
+    else if (item_in_block(token, expected, n) && strcmp(token, "end of file"))
+        diag_note(p->session, d, nowhere, "a `}` is missing before it");
+}
+
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
 {
     const Source *src = diag_source(p->session, loc.file);
@@ -448,7 +468,6 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
         return;
     }
     if (habit_of_syntax(p, loc)) return;
-    bool slice = token && !strcmp(token, "`:`") && contains(expected, n, "`]`");
     bool article = token && !strncmp(token, "a ", 2);
     text_printf(&t, "unexpected %s", !token ? "input" : article ? token + 2 : token);
     if (article && loc.end - loc.begin <= 40)
@@ -456,18 +475,6 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     for (int i = 0; i < n; i++)
         text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     Diag *d = diag_error(p->session, loc, "%s", t.data);
-    if (slice)
-        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
-    else if (n == 1 && !strcmp(expected[0], "`(`"))
-        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "write `%.*s (...)`",
-            (int)(p->before.end - p->before.begin), src->text + p->before.begin);
-    else if (token && contains(expected, n, "`{`") &&
-             (n == 1 || !strcmp(token, "`:`") || !strcmp(token, "`;`")))
-        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block or a list of values stands in braces: `{ ... }`");
-    else if (token && (!strcmp(token, "`let`") || !strcmp(token, "`var`")))
-        diag_note(p->session, d, (Loc){ 0, 0, 0 },
-            "`let` and `var` stand in a block; `const int NAME = ...;` is a constant of the file");
-    else if (unclosed && strcmp(token, "end of file"))
-        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a `}` is missing before it");
+    note_expected(p, d, token, expected, n);
     suggest_keyword(p, d, src, loc);
 }

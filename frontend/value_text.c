@@ -1,6 +1,7 @@
 /* value_text.c: values of bindings as text: what -D and tables give to consts, dimensions and hints, and
  * back. */
 #include "frontend/frontend.h"
+#include "frontend/habits.h"
 #include "frontend/parse.h"
 #include "ir/number.h"
 
@@ -88,7 +89,9 @@ bool frontend_parse_value(
         return false;
     }
     if (read_value(s, kind, text, out)) return true;
+    const char *type = kind == FRONT_TYPE ? habit_note(HABIT_TYPE, text, strlen(text)) : NULL;
     *why = arena_printf(&s->arena, "`%s` must be %s, not `%s`", name, wants[kind], text);
+    if (type) *why = arena_printf(&s->arena, "%s; the type is called `%s`", *why, type);
     return false;
 }
 

@@ -325,10 +325,15 @@ const LayoutShared *layout_shared_swizzled(
 /* The same when span need not divide the rows: the last panel is padded. */
 const LayoutShared *layout_shared_panels(
     Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span);
-/* Any: panel in elements, pitch in bytes, swizzle masks. NULL if the masks would not give a permutation of
- * the offsets or panels overlap. */
-const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order,
-    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_);
+/* How rows lie: in panels of `panel` elements, in which they are `pitch` bytes apart. The swizzle: bit
+ * xor_base + i of an offset is combined by exclusive or with the bits of masks[i]. */
+typedef struct LayoutRows {
+    int panel, pitch, xor_base, n_masks;
+    const uint32_t *masks;
+} LayoutRows;
+/* Any rows. NULL if the masks would not give a permutation of the offsets or panels overlap. */
+const LayoutShared *layout_shared_make(
+    Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, LayoutRows);
 uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord);
 /* The swizzle if it is of the form bits [base, base+bits) ^= bits [base+shift, ..): true with all three, bits
  * = 0 for none. */

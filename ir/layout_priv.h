@@ -47,8 +47,8 @@ static inline int32_t layout_fragment_coord(const Layout *l, uint64_t word, int 
 
 /* layout_shared.c. Fills a layout of layout_shared_make; false: it is not legal. The byte offset of an
  * element before it is swizzled, and a swizzled offset. */
-bool layout_shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order,
-    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_);
+bool layout_shared_init(
+    LayoutShared *out, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, LayoutRows);
 uint32_t layout_shared_plain_offset(const LayoutShared *, const int32_t *coord);
 uint32_t layout_shared_swizzled_offset(const LayoutShared *, uint32_t offset);
 

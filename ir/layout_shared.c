@@ -4,59 +4,64 @@
 
 #include <string.h>
 
-bool layout_shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order,
-    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_)
+/* The offsets of the tile's elements under these rows, into s; false if they are not legal. */
+static bool place_panels(LayoutShared *s, LayoutRows r)
+{
+    const int32_t *tile = s->tile, *order = s->order;
+    int64_t rows = 1, npanel = (tile[order[0]] + (int64_t)r.panel - 1) / r.panel;
+    for (int k = 1; k < s->rank; k++) {
+        rows *= tile[order[k]];
+        if (rows > LAYOUT_MAX_EXTENT) return false;
+    }
+    /* Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks
+     * of `period` bytes. */
+    uint32_t high = 0, target = ((1u << r.n_masks) - 1) << r.xor_base;
+    for (int i = 0; i < r.n_masks; i++) {
+        if (r.masks[i] & (target | ((1u << r.xor_base) - 1)) || r.masks[i] >> 28) return false;
+        s->xor_[i] = r.masks[i];
+        high |= r.masks[i];
+    }
+    int64_t period = high ? 1ll << (layout_log2(target) + 1) : s->elem_bytes,
+            align = high ? 1ll << (layout_log2(high) + 1) : 16;
+    int64_t panel_bytes = rows * r.pitch;
+    if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
+    int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
+    if (bytes > 1 << 28) return false;
+    s->panel = r.panel;
+    s->pitch = r.pitch;
+    s->panel_bytes = (int32_t)panel_bytes;
+    s->bytes = (uint32_t)bytes;
+    s->align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
+    return true;
+}
+
+bool layout_shared_init(
+    LayoutShared *out, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, LayoutRows r)
 {
     LayoutShared s = { .rank = (uint8_t)rank,
         .elem_bytes = (uint8_t)elem_bytes,
-        .nxor = (uint8_t)nxor,
-        .xor_base = (uint8_t)xor_base };
+        .nxor = (uint8_t)r.n_masks,
+        .xor_base = (uint8_t)r.xor_base };
     unsigned seen = 0;
-    if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 ||
-        nxor < 0 || nxor > 8)
-        return false;
-    if (xor_base < 0 || xor_base > 24) return false;
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16) return false;
+    if (r.panel < 1 || r.pitch < 1 || (int64_t)r.panel * elem_bytes > r.pitch) return false;
+    if (r.n_masks < 0 || r.n_masks > 8 || r.xor_base < 0 || r.xor_base > 24) return false;
     for (int d = 0; d < rank; d++) {
         if (tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || order[d] < 0 || order[d] >= rank) return false;
         s.tile[d] = tile[d];
         s.order[d] = order[d];
         seen |= 1u << order[d];
     }
-    if (seen != (1u << rank) - 1 || (int64_t)panel * elem_bytes > pitch) return false;
-    int64_t rows = 1, npanel = (tile[order[0]] + (int64_t)panel - 1) / panel;
-    for (int k = 1; k < rank; k++) {
-        rows *= tile[order[k]];
-        if (rows > LAYOUT_MAX_EXTENT) return false;
-    }
-    /* Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks
-     * of `period` bytes. */
-    uint32_t high = 0, target = ((1u << nxor) - 1) << xor_base;
-    for (int i = 0; i < nxor; i++) {
-        if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return false;
-        s.xor_[i] = xor_[i];
-        high |= xor_[i];
-    }
-    int64_t period = high ? 1ll << (layout_log2(target) + 1) : elem_bytes,
-            align = high ? 1ll << (layout_log2(high) + 1) : 16;
-    int64_t panel_bytes = rows * pitch;
-    if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
-    int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
-    if (bytes > 1 << 28) return false;
-    s.panel = panel;
-    s.pitch = pitch;
-    s.panel_bytes = (int32_t)panel_bytes;
-    s.bytes = (uint32_t)bytes;
-    s.align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
+    if (seen != (1u << rank) - 1 || !place_panels(&s, r)) return false;
     *out = s;
     return true;
 }
 
-const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order,
-    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_)
+const LayoutShared *layout_shared_make(
+    Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, LayoutRows rows)
 {
     LayoutShared s;
-    if (!layout_shared_init(&s, rank, tile, order, elem_bytes, panel, pitch, xor_base, nxor, xor_))
-        return NULL;
+    if (!layout_shared_init(&s, rank, tile, order, elem_bytes, rows)) return NULL;
     LayoutShared *out = arena_alloc(a, sizeof *out);
     *out = s;
     return out;
@@ -68,7 +73,8 @@ const LayoutShared *layout_shared_rows(
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || pad < 0) return NULL;
     int64_t pitch = (int64_t)tile[order[0]] * elem_bytes + pad;
     if (pitch > LAYOUT_MAX_EXTENT) return NULL;
-    return layout_shared_make(a, rank, tile, order, elem_bytes, tile[order[0]], (int)pitch, 0, 0, NULL);
+    return layout_shared_make(
+        a, rank, tile, order, elem_bytes, (LayoutRows){ .panel = tile[order[0]], .pitch = (int)pitch });
 }
 
 const LayoutShared *layout_shared_panels(
@@ -77,8 +83,8 @@ const LayoutShared *layout_shared_panels(
     static const uint32_t masks[3] = { 1u << 7, 1u << 8, 1u << 9 };
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || elem_bytes < 1) return NULL;
     if ((span != 16 && span != 32 && span != 64 && span != 128) || span % elem_bytes) return NULL;
-    return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4,
-        layout_log2((uint32_t)span / 16), masks);
+    return layout_shared_make(a, rank, tile, order, elem_bytes,
+        (LayoutRows){ span / elem_bytes, span, 4, layout_log2((uint32_t)span / 16), masks });
 }
 
 const LayoutShared *layout_shared_swizzled(

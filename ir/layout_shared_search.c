@@ -257,8 +257,8 @@ static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s)
 static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, const uint32_t *masks)
 {
     LayoutShared s;
-    return layout_shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel,
-               plain->pitch, base, bits, masks) &&
+    return layout_shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes,
+               (LayoutRows){ plain->panel, plain->pitch, base, bits, masks }) &&
            consider(q, &s);
 }
 
@@ -319,8 +319,8 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
         }
         LayoutShared s;
         for (int pad = (int)wide; !done && pad <= max_pad; pad += (int)wide) {
-            done = layout_shared_init(
-                       &s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) &&
+            done = layout_shared_init(&s, rank, tile, order, elem_bytes,
+                       (LayoutRows){ .panel = plain->panel, .pitch = plain->pitch + pad }) &&
                    consider(&q, &s);
         }
     }

@@ -415,7 +415,7 @@ const LayoutShared *layout_shared_parse(Arena *a, const char *text, const char *
         for (int i = 1; ok && i < n; i++) masks[nxor++] = (uint32_t)v[i];
     }
     if (ok && expect(&in, ">"))
-        s = layout_shared_make(a, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
+        s = layout_shared_make(a, rank, tile, order, bytes, (LayoutRows){ panel, pitch, base, nxor, masks });
     if (!s) fail(&in, "no such shared layout");
     if (end) *end = in.p;
     if (err) *err = in.err;

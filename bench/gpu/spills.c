@@ -79,8 +79,8 @@ static bool compile_within(Spills *z, Session *s, const Problem *p, const Proble
     CompileOptions o = compile_options_default(z->target);
     Compiled compiled;
     o.passes.most_ctas = ctas;
-    if (!compile_kernel(s, v->ast, p->kernel, v->fixed, (size_t)v->n_fixed, &v->facts, &o, &compiled))
-        return false;
+    CompileJob job = { s, v->ast, p->kernel, v->fixed, (size_t)v->n_fixed, &v->facts, &o };
+    if (!compile_kernel(&job, &compiled)) return false;
     write_text(z, &compiled.artifact);
     char *text = arena_strndup(&s->arena, compiled.artifact.data, compiled.artifact.size), *log = NULL;
     double start = processor_ms();

@@ -49,6 +49,10 @@ static const char *remedy(Bound b)
     return "";
 }
 
+/* The kernel with what tells it from the other variants of the file: gemm<T=f16, TO=f16>. */
+static const char *title(Session *s, const Func *f)
+{ return *f->spec ? arena_printf(&s->arena, "%s<%s>", f->name, f->spec) : f->name; }
+
 /* A launch at the roofline of its own arithmetic, which takes longer than its bytes do: whoever expects the
  * speed of a copy is told where the time goes. */
 static void advise_arithmetic(
@@ -57,7 +61,8 @@ static void advise_arithmetic(
     double memory = memory_roof(c, d);
     if (memory >= NEAR * ns) return;
     Diag *note = diag_perf(s, at.file ? at : f->loc,
-        "%s is estimated to be bound by arithmetic on %s, most of all in this line", f->name, d->model->name);
+        "%s is estimated to be bound by arithmetic on %s, most of all in this line", title(s, f),
+        d->model->name);
     diag_note(s, note, (Loc){ 0 },
         "%.1f us, and memory alone would take %.1f us; fewer operations an element, or functions with "
         "`approx`, bring it nearer to a copy",
@@ -85,11 +90,11 @@ void cost_advise(
             ? diag_perf(s, f->loc,
                   "%s is estimated to reach %.0f%% of the roofline of %s: %lld programs do not fill "
                   "%d multiprocessors",
-                  f->name, 100 * least / ns, d->model->name, (long long)programs, d->units)
+                  title(s, f), 100 * least / ns, d->model->name, (long long)programs, d->units)
             : diag_perf(s, at.file ? at : f->loc,
                   "%s is estimated to reach %.0f%% of the roofline of %s: it is bound by %s, most of "
                   "all in this line",
-                  f->name, 100 * least / ns, d->model->name, bound_name(bound));
+                  title(s, f), 100 * least / ns, d->model->name, bound_name(bound));
     diag_note(s, note, (Loc){ 0 }, "%.1f us, and %s alone would take %.1f us; %s", ns * 1e-3,
         bound_name(roof), least * 1e-3, remedy(bound));
 }

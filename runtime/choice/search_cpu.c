@@ -323,8 +323,8 @@ bool search_estimate_cpu(
     Func *f;
     EvalEnv env;
     int64_t programs = 0, counted = 0;
-    if (!compile_tiles(&w->s, w->ast, q->kernel, bindings, n, q->facts, q->options, &compiled, &f))
-        return false;
+    CompileJob job = { &w->s, w->ast, q->kernel, bindings, n, q->facts, q->options };
+    if (!compile_tiles(&job, &compiled, &f)) return false;
     int64_t *dims = arena_array(&w->s.arena, int64_t, (size_t)compiled.n_dims + 1);
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return false;
     Weights weights = {

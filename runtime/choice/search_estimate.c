@@ -120,8 +120,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     const char *skip = options.passes.skip, *rows = pass_info[PASS_KEEP_ROWS].name;
     if (!p->keeps && q->device.target->kind == TARGET_CUDA)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
-    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, &options, &may_fit, &compiled, &f, &code))
-        return;
+    CompileJob job = { s, w->ast, q->kernel, all, n, q->facts, &options };
+    if (!compile_lowered(&job, &may_fit, &compiled, &f, &code)) return;
     take_plan(p, &code);
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;
@@ -175,8 +175,8 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
     memcpy(all, q->bindings, (size_t)q->n_bindings * sizeof *all);
     if (n) memcpy(all + q->n_bindings, config, (size_t)n * sizeof *all);
     Ast *ast = q->parse(q->user, s);
-    bool ok = ast && compile_lowered(s, ast, q->kernel, all, (size_t)(q->n_bindings + n), q->facts,
-                         q->options, NULL, &compiled, &f, &code);
+    CompileJob job = { s, ast, q->kernel, all, (size_t)(q->n_bindings + n), q->facts, q->options };
+    bool ok = ast && compile_lowered(&job, NULL, &compiled, &f, &code);
     s->diags = first; /* parsing forgets what was said */
     diag_forget(s, last, errors);
     int64_t *dims = ok ? arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1) : NULL;

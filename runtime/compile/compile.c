@@ -95,38 +95,43 @@ bool compile_backend(Session *s, Module *m, Func *f, const CompileOptions *o, Ar
     return ok;
 }
 
+static const char *title_of(const CompileJob *j)
+{ return compile_title(j->session, j->kernel, j->bindings, j->n_bindings); }
+
 /* Adds to the last error the specialization for which it occurred. */
-static void name_specialization(Session *s, const char *title)
+static void name_specialization(const CompileJob *j)
 {
     Diag *last = NULL;
-    for (Diag *d = s->diags; d; d = d->next)
+    for (Diag *d = j->session->diags; d; d = d->next)
         if (d->severity == SEV_ERROR) last = d;
-    diag_note(s, last, (Loc){ 0 }, "while compiling %s", title);
+    diag_note(j->session, last, (Loc){ 0 }, "while compiling %s", title_of(j));
 }
 
-Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const LaunchFacts *facts, const CompileOptions *o, PassReport *report, Func **func)
+Module *compile_to_ir(const CompileJob *j, PassReport *report, Func **func)
 {
-    const FrontKernel *k = frontend_kernel_find(ast, kernel);
+    Session *s = j->session;
+    const CompileOptions *o = j->options;
+    const FrontKernel *k = frontend_kernel_find(j->ast, j->kernel);
     PassReport own = { 0 };
     if (!k) {
-        diag_error(s, (Loc){ 0 }, "no kernel is named `%s`", kernel);
+        diag_error(s, (Loc){ 0 }, "no kernel is named `%s`", j->kernel);
         return NULL;
     }
     if (o->times && !report) report = &own;
-    if (o->times) text_printf(o->times, "%s for %s\n", compile_title(s, kernel, b, n), o->target->name);
+    if (o->times) text_printf(o->times, "%s for %s\n", title_of(j), o->target->name);
     int64_t begin = clock_ns();
-    Module *m = frontend_lower(ast, kernel, b, n, o->target ? o->target->name : NULL);
+    Module *m =
+        frontend_lower(j->ast, j->kernel, j->bindings, j->n_bindings, o->target ? o->target->name : NULL);
     compile_time(o, "to tile IR", begin);
-    *func = m ? ir_func_find(m, kernel) : NULL;
-    if (*func && facts) set_facts(*func, k, facts);
+    *func = m ? ir_func_find(m, j->kernel) : NULL;
+    if (*func && j->facts) set_facts(*func, k, j->facts);
     if (!*func || !passes_run(m, &o->passes, report)) {
-        if (!s->n_errors) diag_error(s, k->loc, "kernel `%s` does not compile", kernel);
-        name_specialization(s, compile_title(s, kernel, b, n));
+        if (!s->n_errors) diag_error(s, k->loc, "kernel `%s` does not compile", j->kernel);
+        name_specialization(j);
         return NULL;
     }
     if (o->times) passes_print_times(report, o->times);
-    *func = ir_func_find(m, kernel);
+    *func = ir_func_find(m, j->kernel);
     if (o->target && o->target->kind == TARGET_CPU && (*func)->hints.occupancy > 0)
         diag_perf(s, k->loc, "occupancy = %d: a CPU has no multiprocessors that programs share",
             (int)(*func)->hints.occupancy);
@@ -190,16 +195,15 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
     out->spec = f->spec ? f->spec : "";
 }
 
-bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const CompileOptions *o, Compiled *out)
+bool compile_clauses(const CompileJob *j, Compiled *out)
 {
     *out = (Compiled){ 0 };
-    Module *m = frontend_lower_clauses(ast, kernel, b, n);
-    bool ok = m && passes_run(m, &o->passes, NULL);
-    Func *f = ok ? ir_func_find(m, kernel) : NULL;
-    if (f) copy_signature(s, f, out);
-    ok = f && host_blocks(s, f, out);
-    if (!ok) name_specialization(s, compile_title(s, kernel, b, n));
+    Module *m = frontend_lower_clauses(j->ast, j->kernel, j->bindings, j->n_bindings);
+    bool ok = m && passes_run(m, &j->options->passes, NULL);
+    Func *f = ok ? ir_func_find(m, j->kernel) : NULL;
+    if (f) copy_signature(j->session, f, out);
+    ok = f && host_blocks(j->session, f, out);
+    if (!ok) name_specialization(j);
     return ok;
 }
 
@@ -220,22 +224,25 @@ static CompileOptions of_one_warp(const CompileOptions *o)
     return one;
 }
 
-bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const LaunchFacts *facts, const CompileOptions *o, const CompileTest *may_fit, Compiled *out,
-    Func **lowered, struct GpuCode *code)
+bool compile_lowered(
+    const CompileJob *j, const CompileTest *may_fit, Compiled *out, Func **lowered, struct GpuCode *code)
 {
+    Session *s = j->session;
+    const CompileOptions *o = j->options;
     Func *f = NULL;
     KernelOptions options = kernel_options_of(&o->passes);
     options.measure = true;
     *out = (Compiled){ 0 };
     *code = (GpuCode){ 0 };
-    if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
+    if (!compile_to_ir(j, NULL, &f)) return false;
     if (may_fit && !may_fit->holds(may_fit->user, f)) return false;
     copy_signature(s, f, out);
     if (!host_blocks(s, f, out) || !gpu_compile(s, f, o->target, &options, code, lowered)) return false;
-    if (!packs_meet(ast, f, o, code->shared_bytes)) return true;
+    if (!packs_meet(j->ast, f, o, code->shared_bytes)) return true;
     CompileOptions one = of_one_warp(o);
-    return compile_lowered(s, ast, kernel, b, n, facts, &one, may_fit, out, lowered, code);
+    CompileJob again = *j;
+    again.options = &one;
+    return compile_lowered(&again, may_fit, out, lowered, code);
 }
 
 static void count_work(Session *s, Func *f, Compiled *out)
@@ -244,20 +251,49 @@ static void count_work(Session *s, Func *f, Compiled *out)
     out->work = eval_compile(&s->arena, f, work_of_program(f, false, work_of_instr, NULL), &too_long);
 }
 
-bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **func)
+bool compile_tiles(const CompileJob *j, Compiled *out, Func **func)
 {
     *out = (Compiled){ 0 };
-    if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, func)) return false;
-    copy_signature(s, *func, out);
-    if (!host_blocks(s, *func, out)) return false;
-    count_work(s, *func, out);
+    if (!compile_to_ir(j, NULL, func)) return false;
+    copy_signature(j->session, *func, out);
+    if (!host_blocks(j->session, *func, out)) return false;
+    count_work(j->session, *func, out);
     return true;
 }
 
-bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const LaunchFacts *facts, const CompileOptions *o, Compiled *out)
+/* Runs the backend on the kernel, reports its passes, and completes and checks the artifact. False after
+ * diagnostics. */
+static bool run_backend(const CompileJob *j, Module *m, Func *f, Compiled *out)
 {
+    Session *s = j->session;
+    const CompileOptions *o = j->options;
+    Artifact *a = &out->artifact;
+    PassReport lowering = { 0 };
+    KernelOptions kernel_options = kernel_options_of(&o->passes);
+    kernel_options.report = &lowering;
+    CompileOptions with = *o;
+    if (!with.backend.kernel) with.backend.kernel = &kernel_options;
+    bool ok = compile_backend(s, m, f, &with, a);
+    if (o->times && lowering.runs.len) passes_print_times(&lowering, o->times);
+    if (!ok) return false;
+    if (o->target->kind != TARGET_CPU) passes_warn_unrun(s, &o->passes, &lowering, j->kernel);
+    if (!a->entry) a->entry = j->kernel;
+    if (!a->schedule) a->schedule = "";
+    if (!a->shape.threads) a->shape.threads = 1;
+    if (!a->shape.cluster) a->shape.cluster = 1;
+    if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU)
+        ok = emission_check(
+            o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
+    if (!ok || compiled_valid(out)) return ok;
+    diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent",
+        driver_backend(o->target->kind)->name);
+    return false;
+}
+
+bool compile_kernel(const CompileJob *j, Compiled *out)
+{
+    Session *s = j->session;
+    const CompileOptions *o = j->options;
     const Backend *backend = driver_backend(o->target->kind);
     Func *f = NULL;
     *out = (Compiled){ 0 };
@@ -265,7 +301,7 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
         diag_error(s, (Loc){ 0 }, "this build has no backend for %s", o->target->name);
         return false;
     }
-    Module *m = compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f);
+    Module *m = compile_to_ir(j, NULL, &f);
     if (!m) return false;
     copy_signature(s, f, out);
     bool ok = host_blocks(s, f, out);
@@ -274,39 +310,20 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     if (check) out->remap = host_code(s, f, f->remap, "remap");
     ok &= !check || out->remap;
     if (o->target->kind == TARGET_CPU) count_work(s, f, out);
-    Artifact *a = &out->artifact;
-    *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
-    PassReport lowering = { 0 };
-    KernelOptions kernel_options = kernel_options_of(&o->passes);
-    kernel_options.report = &lowering;
-    BackendOptions backend_options = o->backend;
-    if (!backend_options.kernel) backend_options.kernel = &kernel_options;
-    CompileOptions with = *o;
-    with.backend = backend_options;
-    ok = ok && compile_backend(s, m, f, &with, a);
-    if (o->times && lowering.runs.len) passes_print_times(&lowering, o->times);
-    if (ok && o->target->kind != TARGET_CPU) passes_warn_unrun(s, &o->passes, &lowering, kernel);
-    if (ok) {
-        if (!a->entry) a->entry = kernel;
-        if (!a->schedule) a->schedule = "";
-        if (!a->shape.threads) a->shape.threads = 1;
-        if (!a->shape.cluster) a->shape.cluster = 1;
-        if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU)
-            ok = emission_check(
-                o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
-        if (ok && !compiled_valid(out)) {
-            diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name);
-            ok = false;
-        }
-    }
-    if (ok && packs_meet(ast, f, o, a->shape.shared_bytes)) {
+    out->artifact =
+        (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    ok = ok && run_backend(j, m, f, out);
+    if (ok && packs_meet(j->ast, f, o, out->artifact.shape.shared_bytes)) {
         CompileOptions one = of_one_warp(o);
-        return compile_kernel(s, ast, kernel, b, n, facts, &one, out);
+        CompileJob again = *j;
+        again.options = &one;
+        return compile_kernel(&again, out);
     }
     if (!ok) {
         if (!s->n_errors)
-            diag_error(s, f->loc, "the %s backend gave up on `%s` without saying why", backend->name, kernel);
-        name_specialization(s, compile_title(s, kernel, b, n));
+            diag_error(
+                s, f->loc, "the %s backend gave up on `%s` without saying why", backend->name, j->kernel);
+        name_specialization(j);
     }
     return ok;
 }

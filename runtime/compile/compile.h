@@ -79,17 +79,26 @@ typedef struct Compiled {
     const char *spec; /* "D=64, CAUSAL=true" */
 } Compiled;
 
-/* Lowers, sets facts, runs the passes and the backend. `ast` was parsed in session `s` and checked. facts
- * NULL: nothing promised. False after diagnostics, the last of which names the specialization. */
-bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const LaunchFacts *facts, const CompileOptions *, Compiled *out);
-/* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. */
-Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const LaunchFacts *facts, const CompileOptions *, PassReport *report, Func **func);
+/* What is compiled: one specialization of a kernel. */
+typedef struct CompileJob {
+    Session *session; /* in which the program was parsed; receives the diagnostics and holds the result */
+    Ast *ast;         /* the checked program */
+    const char *kernel;
+    const FrontBinding *bindings;
+    size_t n_bindings;
+    const LaunchFacts *facts; /* what the launch promises; NULL: nothing */
+    const CompileOptions *options;
+} CompileJob;
+
+/* Lowers, sets facts, runs the passes and the backend. False after diagnostics, the last of which names the
+ * specialization. */
+bool compile_kernel(const CompileJob *, Compiled *out);
+/* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. The
+ * report may be NULL. */
+Module *compile_to_ir(const CompileJob *, PassReport *report, Func **func);
 /* Computes only what a launch needs before any program runs: *out has parameters, dimensions and grid. It
- * also works for bindings under which the body does not compile. */
-bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const CompileOptions *, Compiled *out);
+ * also works for bindings under which the body does not compile. Facts are not asked for. */
+bool compile_clauses(const CompileJob *, Compiled *out);
 /* For GPU targets: compiles to kernel IR and emits it, for callers that examine the code (cost.h). *out has
  * the clauses, *lowered the kernel in kernel IR, and *code the result, with the shared memory that it takes
  * even if that is too much. False after diagnostics, and without any if `may_fit` is given and says no of the
@@ -99,13 +108,11 @@ typedef struct CompileTest {
     bool (*holds)(const void *user, const Func *);
     const void *user;
 } CompileTest;
-bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const LaunchFacts *facts, const CompileOptions *, const CompileTest *may_fit, Compiled *out,
-    Func **lowered, struct GpuCode *code);
+bool compile_lowered(
+    const CompileJob *, const CompileTest *may_fit, Compiled *out, Func **lowered, struct GpuCode *code);
 /* For the CPU: the part before the backend, with what a launch evaluates in *out, `work` among it. False
  * after diagnostics. */
-bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **func);
+bool compile_tiles(const CompileJob *, Compiled *out, Func **func);
 /* Computes the derived extents into dims; env has the others. Returns the number of one that already has
  * another value in dims (at least 0), -1 if all are equal, or -2 if an expression cannot be evaluated. */
 int compiled_derive(const Compiled *, const EvalEnv *env, int64_t *dims);

@@ -148,7 +148,7 @@ static tile_status prove(Session *s, void *question)
     o.passes.passes = "inline,check,specialize,fold,cse,dce";
     const FrontBinding *b = variant_bindings(k, q->key, &s->arena, &n);
     Ast *ast = module_parse(k->module, s);
-    if (!ast || !compile_to_ir(s, ast, k->name, b, n, NULL, &o, NULL, &f)) return TILE_OK;
+    if (!ast || !compile_to_ir(&(CompileJob){ s, ast, k->name, b, n, NULL, &o }, NULL, &f)) return TILE_OK;
     for (int p = 0; p < k->n_pairs; p++) {
         AxisPair found;
         int outer = dim_named(f, k->dims[k->pairs[p].outer].name),

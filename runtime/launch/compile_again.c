@@ -35,8 +35,8 @@ bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
                         compiled->artifact.spill_bytes, text->artifact.ctas)) > 0;) {
         Compiled again, of;
         options.passes.most_ctas = ctas;
-        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
-            return false;
+        CompileJob job = making_job(m, ast, &options);
+        if (!compile_kernel(&job, &again)) return false;
         of = again;
         if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
         if (again.artifact.spill_bytes >= compiled->artifact.spill_bytes) return true;
@@ -73,8 +73,8 @@ bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
         while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
         if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
         options.passes.least_ctas = n;
-        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
-            return false;
+        CompileJob job = making_job(m, ast, &options);
+        if (!compile_kernel(&job, &again)) return false;
         of = again;
         if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
         if (again.artifact.spill_bytes || again.artifact.size > a->size + a->size / 32) continue;
@@ -149,8 +149,8 @@ bool making_is_open(const Making *m, const Compiled *c)
 static bool compile_other(Making *m, Ast *ast, int other, Compiled *compiled, Compiled *text)
 {
     take(m, other);
-    if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, compiled))
-        return false;
+    CompileJob job = making_job(m, ast, &m->options);
+    if (!compile_kernel(&job, compiled)) return false;
     *text = *compiled;
     return compile_to_binary(m->s, m->k->context->driver, &m->options, compiled) &&
            compile_for_fewer(m, ast, compiled, text);

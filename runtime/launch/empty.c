@@ -46,7 +46,7 @@ static tile_status ask_clauses(Session *s, void *p)
     size_t n;
     const FrontBinding *b = variant_bindings(k, q->key, &s->arena, &n);
     Ast *ast = module_parse(k->module, s);
-    if (!ast || !compile_clauses(s, ast, k->name, b, n, &o, &v.compiled)) {
+    if (!ast || !compile_clauses(&(CompileJob){ s, ast, k->name, b, n, NULL, &o }, &v.compiled)) {
         context_report(c, s, compile_title(s, k->name, b, n));
         return TILE_ERROR_COMPILE;
     }

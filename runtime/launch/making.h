@@ -29,6 +29,8 @@ int compile_next_ctas(const Target *, int threads, int spilled, int ctas);
 /* The estimate of a configuration of which a thread spills so many bytes; of_byte: as a SearchOther has it.
  */
 double compile_with_spills(double ns, double of_byte, int bytes);
+static inline CompileJob making_job(const Making *m, Ast *ast, const CompileOptions *o)
+{ return (CompileJob){ m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, o }; }
 /* compiled: the output of the vendor's compiler; text: its input. Both are replaced if code compiled again is
  * better. False after diagnostics. */
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);

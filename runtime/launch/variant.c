@@ -90,7 +90,8 @@ bool kernel_tile_ir(tile_kernel *k, Session *s, const FrontBinding *more, size_t
     memcpy(b + k->n_bindings, more, n * sizeof *b);
     o.passes.opt_level = 1; /* constants are folded, loops stay whole */
     Ast *ast = module_parse(k->module, s);
-    return ast && compile_to_ir(s, ast, k->name, b, (size_t)k->n_bindings + n, NULL, &o, NULL, out);
+    CompileJob job = { s, ast, k->name, b, (size_t)k->n_bindings + n, NULL, &o };
+    return ast && compile_to_ir(&job, NULL, out);
 }
 
 CompileOptions kernel_compile_options(const tile_kernel *k)
@@ -260,8 +261,8 @@ static tile_status compile(Making *m)
     const void *bytes;
     size_t size;
     Ast *ast = module_parse(m->k->module, m->s);
-    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options,
-                         &compiled);
+    CompileJob job = making_job(m, ast, &m->options);
+    bool ok = ast && compile_kernel(&job, &compiled);
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
     if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
     if (ok && compiled.artifact.kind == ARTIFACT_TEXT && context_debug_has(c, "text")) {

@@ -56,13 +56,13 @@ expect() { # PATTERN, then what tilec is given
 }
 expect '' --kernel=copied -D N=16777216
 reach='is estimated to reach * of the roofline of h100:'
-expect "*k.tile:1[123]:*product $reach it is bound by loads in flight, most of all in this line*products alone would take*" \
+expect "*k.tile:1[123]:*product<*> $reach it is bound by loads in flight, most of all in this line*products alone would take*" \
     --kernel=product -D M=4096 -D N=4096 -D K=4096
-expect "*k.tile:18:8:*few $reach 4 programs do not fill 132 multiprocessors*memory alone would take*" \
+expect "*k.tile:18:8:*few<*> $reach 4 programs do not fill 132 multiprocessors*memory alone would take*" \
     --kernel=few -D M=4 -D N=1048576
-expect "*k.tile:30:*powers is estimated to be bound by arithmetic on h100*memory alone would take*\`approx\`*" \
+expect "*k.tile:30:*powers<N=16777216> is estimated to be bound by arithmetic on h100*memory alone would take*\`approx\`*" \
     --kernel=powers -D N=16777216
-expect "*k.tile:40:*combined $reach it is bound by arithmetic*arithmetic alone would take*" \
+expect "*k.tile:40:*combined<*> $reach it is bound by arithmetic*arithmetic alone would take*" \
     --kernel=combined -D M=65536 -D N=256
 # without --wperf nothing is said
 "$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline &&
@@ -70,6 +70,6 @@ expect "*k.tile:40:*combined $reach it is bound by arithmetic*arithmetic alone w
 # compiled ahead of time
 said=$("$tilec" "$work/k.tile" -D M=4096 -D N=4096 -D K=4096 --target=cuda:sm_90a --emit=cuda --wperf \
     -o "$work/k.cu" 2>&1)
-[[ "$said" == *"product is estimated to reach"*"of the roofline of h100"* ]] ||
+[[ "$said" == *"product<M=4096, K=4096, N=4096> is estimated to reach"*"of the roofline of h100"* ]] ||
     { echo "FAIL: --emit: $said"; failed=1; }
 exit $failed

@@ -68,6 +68,31 @@ void arrange_append(char *out, size_t size, const char *format, ...)
     va_end(args);
 }
 
+void arrange_expand(const char *template, ArrangePart *part, void *user, char *out, size_t size)
+{
+    char text[900];
+    *out = 0;
+    for (const char *p = template; *p; p++) {
+        if (*p != '$') {
+            arrange_append(out, size, "%c", *p);
+            continue;
+        }
+        const char *inner = part(user, *++p, text, sizeof text);
+        if (inner) arrange_expand(inner, part, user, text, sizeof text);
+        arrange_append(out, size, "%s", text);
+    }
+}
+
+void arrange_order(Arranger *a, int *order, int n)
+{
+    for (int k = 0; k < n; k++) order[k] = k;
+    for (int k = n - 1; k > 0; k--) {
+        const int other = below(a, k + 1), kept = order[k];
+        order[k] = order[other];
+        order[other] = kept;
+    }
+}
+
 void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
 { arrange_write(out, size, "%s%d", prefix, a->names++); }
 

@@ -58,6 +58,12 @@ bool chance(Arranger *, int percent);
 void arrange_line(Arranger *, const char *format, ...);
 /* Writes behind the text that is there. */
 __attribute__((format(printf, 3, 4))) void arrange_append(char *out, size_t size, const char *format, ...);
+/* Writes what `$NAME` of a template stands for, or returns a template for it, else NULL. */
+typedef const char *ArrangePart(void *user, char name, char *out, size_t size);
+/* The template with its `$NAME`s replaced, those of inner templates too. */
+void arrange_expand(const char *template, ArrangePart *part, void *user, char *out, size_t size);
+/* A random order of 0 to n - 1. */
+void arrange_order(Arranger *, int *order, int n);
 #define AMONG(a, type, ...) \
     ((const type[]){ __VA_ARGS__ })[below(a, (int)(sizeof((const type[]){ __VA_ARGS__ }) / sizeof(type)))]
 #define CHOOSE(a, ...) AMONG(a, char *const, __VA_ARGS__)

@@ -88,41 +88,35 @@ static const char *pick(const Floats *x, int kind)
     return out;
 }
 
-static void expand(const Floats *x, const char *template, char *out, size_t size)
+static const char *part(void *user, char name, char *out, size_t size)
 {
+    const Floats *x = user;
     Arranger *a = x->a;
-    char part[160];
-    *out = 0;
-    for (const char *p = template; *p; p++) {
-        const char *kind, *inner = NULL;
-        if (*p != '$') {
-            arrange_append(out, size, "%c", *p);
-            continue;
+    const char *kind = strchr(kinds, name);
+    if (kind) snprintf(out, size, "%s", pick(x, (int)(kind - kinds)));
+    else switch (name) {
+        case 'W': return x->line ? "i, $w" : "i*$m +: $m, $w";
+        case 'l': return x->line ? "load(LEN[i])" : "load(LEN[i*$m +: $m])[:, None]";
+        case 'o': return x->line ? "load(OWN[i])" : "load(OWN[i*$m +: $m])[:, None]";
+        case 'g': return x->line ? "load(G[i])" : "load(G[i*$m +: $m])[:, None]";
+        case 'w':
+            if (x->parts) snprintf(out, size, "j*%s +: %s", x->w, x->w);
+            else snprintf(out, size, ":");
+            break;
+        case 'n': snprintf(out, size, x->line ? "" : "[None, :]"); break;
+        case 'm': snprintf(out, size, "%s", x->m); break;
+        case 'q': snprintf(out, size, "%s", CHOOSE(a, "", "", ", latency = 2")); break;
+        case 'X': snprintf(out, size, "%d", !x->line); break;
+        case 'N': snprintf(out, size, "%d.0", x->tn); break;
+        case 'v': snprintf(out, size, "(1.0 / %d.0)", x->tn); break;
+        case 'D': snprintf(out, size, "%d", below(a, 5)); break;
+        default: snprintf(out, size, "%s", CHOOSE(a, "", "", ", pad = 0.5", ", latency = 2"));
         }
-        p++;
-        if ((kind = strchr(kinds, *p))) snprintf(part, sizeof part, "%s", pick(x, (int)(kind - kinds)));
-        else switch (*p) {
-            case 'W': inner = x->line ? "i, $w" : "i*$m +: $m, $w"; break;
-            case 'l': inner = x->line ? "load(LEN[i])" : "load(LEN[i*$m +: $m])[:, None]"; break;
-            case 'o': inner = x->line ? "load(OWN[i])" : "load(OWN[i*$m +: $m])[:, None]"; break;
-            case 'g': inner = x->line ? "load(G[i])" : "load(G[i*$m +: $m])[:, None]"; break;
-            case 'w':
-                if (x->parts) snprintf(part, sizeof part, "j*%s +: %s", x->w, x->w);
-                else snprintf(part, sizeof part, ":");
-                break;
-            case 'n': snprintf(part, sizeof part, x->line ? "" : "[None, :]"); break;
-            case 'm': snprintf(part, sizeof part, "%s", x->m); break;
-            case 'q': snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", latency = 2")); break;
-            case 'X': snprintf(part, sizeof part, "%d", !x->line); break;
-            case 'N': snprintf(part, sizeof part, "%d.0", x->tn); break;
-            case 'v': snprintf(part, sizeof part, "(1.0 / %d.0)", x->tn); break;
-            case 'D': snprintf(part, sizeof part, "%d", below(a, 5)); break;
-            default: snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", pad = 0.5", ", latency = 2"));
-            }
-        if (inner) expand(x, inner, part, sizeof part);
-        arrange_append(out, size, "%s", part);
-    }
+    return NULL;
 }
+
+static void expand(const Floats *x, const char *template, char *out, size_t size)
+{ arrange_expand(template, part, (void *)(uintptr_t)x, out, size); }
 
 static void statement(const Floats *x, const char *template)
 {

@@ -144,48 +144,39 @@ static void scalar(Mix *x, char *out, size_t size)
                 "index(load(ID[i]))", "i % 3", "index(load(ONE[]))"));
 }
 
-static void expand(Mix *x, const char *template, char *out, size_t size)
+static const char *part(void *user, char name, char *out, size_t size)
 {
+    static const char kinds[] = "FQMRC";
+    Mix *x = user;
     Arranger *a = x->a;
-    char part[120];
-    *out = 0;
-    for (const char *p = template; *p; p++) {
-        static const char kinds[] = "FQMRC";
-        const char *kind;
-        if (*p != '$') {
-            arrange_append(out, size, "%c", *p);
-            continue;
+    const char *kind = strchr(kinds, name);
+    if (kind) snprintf(out, size, "%c%d", letters[kind - kinds], below(a, x->n[kind - kinds]));
+    else switch (name) {
+        case 'S': scalar(x, out, size); break;
+        case 'D': snprintf(out, size, "%d", below(a, 5)); break;
+        case 'A':
+        case 'B': snprintf(out, size, "%d", below(a, 2)); break;
+        case 'O': own_window(x, out, size); break;
+        case 'W': window(x, out, size); break;
+        case 'U':
+            snprintf(out, size, "i*%d +: %d, j*%d %s +: %d", x->tm, x->tm, x->tn,
+                CHOOSE(a, "", "+ 1", "- 3", "+ 16", "- 16"), x->tn);
+            break;
+        case 'P': snprintf(out, size, "i*%d, j*%d", x->tm, x->tn); break;
+        case 'm': snprintf(out, size, "%d", x->tm); break;
+        case 'n': snprintf(out, size, "%d", x->tn); break;
+        case 'p': snprintf(out, size, "%s", CHOOSE(a, "", "", ", pad = -1.0", ", latency = 2")); break;
+        case 'd': snprintf(out, size, "%s", CHOOSE(a, "", ", descending = true")); break;
+        case 'o': snprintf(out, size, "%s", CHOOSE(a, "", ", reverse = true")); break;
+        default:
+            snprintf(out, size, "%s",
+                CHOOSE(a, "", ", mask = row < M", ", mask = load(MASK[i*1 +: 1, j*1 +: 1]) >= 0, pad = 2.0"));
         }
-        p++;
-        if ((kind = strchr(kinds, *p)))
-            snprintf(part, sizeof part, "%c%d", letters[kind - kinds], below(a, x->n[kind - kinds]));
-        else switch (*p) {
-            case 'S': scalar(x, part, sizeof part); break;
-            case 'D': snprintf(part, sizeof part, "%d", below(a, 5)); break;
-            case 'A':
-            case 'B': snprintf(part, sizeof part, "%d", below(a, 2)); break;
-            case 'O': own_window(x, part, sizeof part); break;
-            case 'W': window(x, part, sizeof part); break;
-            case 'U':
-                snprintf(part, sizeof part, "i*%d +: %d, j*%d %s +: %d", x->tm, x->tm, x->tn,
-                    CHOOSE(a, "", "+ 1", "- 3", "+ 16", "- 16"), x->tn);
-                break;
-            case 'P': snprintf(part, sizeof part, "i*%d, j*%d", x->tm, x->tn); break;
-            case 'm': snprintf(part, sizeof part, "%d", x->tm); break;
-            case 'n': snprintf(part, sizeof part, "%d", x->tn); break;
-            case 'p':
-                snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", pad = -1.0", ", latency = 2"));
-                break;
-            case 'd': snprintf(part, sizeof part, "%s", CHOOSE(a, "", ", descending = true")); break;
-            case 'o': snprintf(part, sizeof part, "%s", CHOOSE(a, "", ", reverse = true")); break;
-            default:
-                snprintf(part, sizeof part, "%s",
-                    CHOOSE(a, "", ", mask = row < M",
-                        ", mask = load(MASK[i*1 +: 1, j*1 +: 1]) >= 0, pad = 2.0"));
-            }
-        arrange_append(out, size, "%s", part);
-    }
+    return NULL;
 }
+
+static void expand(Mix *x, const char *template, char *out, size_t size)
+{ arrange_expand(template, part, x, out, size); }
 
 static void let(Mix *x)
 {

@@ -73,33 +73,25 @@ static const char *const ends[] = { "store(O[r, :], $F);", "store(O[r, :], $F);"
     "store(SUM[r +: 1], $S);", "store(I[r, :], i32($F));", "store(I[r, :], $Q);", "atomic_add(SEEN[:], $F);",
     "scatter(O[r, arange(N)], $F, mask = $M);" };
 
-static void expand(Rows *x, const char *template, char *out, size_t size)
+static const char *part(void *user, char name, char *out, size_t size)
 {
+    static const char kinds[] = "FQMS";
+    Rows *x = user;
     Arranger *a = x->a;
-    char part[200];
-    *out = 0;
-    for (const char *p = template; *p; p++) {
-        static const char kinds[] = "FQMS";
-        const char *kind;
-        if (*p != '$') {
-            arrange_append(out, size, "%c", *p);
-            continue;
+    const char *kind = strchr(kinds, name);
+    if (kind) snprintf(out, size, "%c%d", letters[kind - kinds], below(a, x->n[kind - kinds]));
+    else switch (name) {
+        case 'L': return loads[below(a, x->alike ? ALIKE_LOADS : LOADS)];
+        case 'W': snprintf(out, size, "%s", weights[below(a, x->alike ? 1 : WEIGHTS)]); break;
+        case 'R': snprintf(out, size, "%s", places[below(a, sizeof places / sizeof *places)]); break;
+        case 'D': snprintf(out, size, "%d", below(a, 5)); break;
+        default: snprintf(out, size, "%s", CHOOSE(a, "", ", reverse = true"));
         }
-        p++;
-        if ((kind = strchr(kinds, *p)))
-            snprintf(part, sizeof part, "%c%d", letters[kind - kinds], below(a, x->n[kind - kinds]));
-        else switch (*p) {
-            case 'L': expand(x, loads[below(a, x->alike ? ALIKE_LOADS : LOADS)], part, sizeof part); break;
-            case 'W': snprintf(part, sizeof part, "%s", weights[below(a, x->alike ? 1 : WEIGHTS)]); break;
-            case 'R':
-                snprintf(part, sizeof part, "%s", places[below(a, sizeof places / sizeof *places)]);
-                break;
-            case 'D': snprintf(part, sizeof part, "%d", below(a, 5)); break;
-            default: snprintf(part, sizeof part, "%s", CHOOSE(a, "", ", reverse = true"));
-            }
-        arrange_append(out, size, "%s", part);
-    }
+    return NULL;
 }
+
+static void expand(Rows *x, const char *template, char *out, size_t size)
+{ arrange_expand(template, part, x, out, size); }
 
 static void let(Rows *x)
 {

@@ -87,12 +87,7 @@ static void permuted(Shapes *x, const Made *m)
     char order[64] = "", e[160];
     Extents r = m->e;
     int from[MOST_AXES];
-    for (int k = 0; k < r.rank; k++) from[k] = k;
-    for (int k = r.rank - 1; k > 0; k--) {
-        const int other = below(x->a, k + 1), kept = from[k];
-        from[k] = from[other];
-        from[other] = kept;
-    }
+    arrange_order(x->a, from, r.rank);
     for (int k = 0; k < r.rank; k++) {
         arrange_append(order, sizeof order, k ? ", %d" : "%d", from[k]);
         r.at[k] = m->e.at[from[k]];

@@ -135,37 +135,31 @@ static const char *right(const Sums *x)
     return x->plain ? rights[below(x->a, PLAIN_RIGHTS)] : AMONG_TEXTS(x->a, rights);
 }
 
-static void expand(Sums *x, const char *template, char *out, size_t size)
+static const char *part(void *user, char name, char *out, size_t size)
 {
+    Sums *x = user;
     Arranger *a = x->a;
-    char part[900];
-    *out = 0;
-    for (const char *p = template; *p; p++) {
-        const char *inner = NULL;
-        if (*p != '$') {
-            arrange_append(out, size, "%c", *p);
-            continue;
-        }
-        switch (*++p) {
-        case 'L': inner = left(x); break;
-        case 'R': inner = right(x); break;
-        case 'B': inner = AMONG_TEXTS(a, bools); break;
-        case 'C': inner = AMONG_TEXTS(a, conditions); break;
-        case 'W': inner = "i*$m +: $m, j*$n +: $n"; break;
-        case 'w': inner = "w, $D - 1 +: $m, 2*$D +: $n"; break;
-        case 'A': snprintf(part, sizeof part, "s%d", below(a, x->n_sums)); break;
-        case 'D': snprintf(part, sizeof part, "%d", below(a, 4)); break;
-        case 'd': snprintf(part, sizeof part, x->loops ? "k%d" : "i", x->loops - 1); break;
-        case 'm': snprintf(part, sizeof part, "%s", x->m); break;
-        case 'n': snprintf(part, sizeof part, "%s", x->n); break;
-        case 'k': snprintf(part, sizeof part, "%s", x->k); break;
-        case 'z': snprintf(part, sizeof part, "%s", x->whole ? "i32" : "f32"); break;
-        default: snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", latency = 3", ", latency = 2"));
-        }
-        if (inner) expand(x, inner, part, sizeof part);
-        arrange_append(out, size, "%s", part);
+    switch (name) {
+    case 'L': return left(x);
+    case 'R': return right(x);
+    case 'B': return AMONG_TEXTS(a, bools);
+    case 'C': return AMONG_TEXTS(a, conditions);
+    case 'W': return "i*$m +: $m, j*$n +: $n";
+    case 'w': return "w, $D - 1 +: $m, 2*$D +: $n";
+    case 'A': snprintf(out, size, "s%d", below(a, x->n_sums)); break;
+    case 'D': snprintf(out, size, "%d", below(a, 4)); break;
+    case 'd': snprintf(out, size, x->loops ? "k%d" : "i", x->loops - 1); break;
+    case 'm': snprintf(out, size, "%s", x->m); break;
+    case 'n': snprintf(out, size, "%s", x->n); break;
+    case 'k': snprintf(out, size, "%s", x->k); break;
+    case 'z': snprintf(out, size, "%s", x->whole ? "i32" : "f32"); break;
+    default: snprintf(out, size, "%s", CHOOSE(a, "", "", ", latency = 3", ", latency = 2"));
     }
+    return NULL;
 }
+
+static void expand(Sums *x, const char *template, char *out, size_t size)
+{ arrange_expand(template, part, x, out, size); }
 
 static void statement(Sums *x, const char *template)
 {

@@ -12,12 +12,7 @@ void program_permute(Program *x)
     if (!v || v->e.rank < 2) return;
     Axes r = v->e;
     int from[PROGRAM_AXES];
-    for (int k = 0; k < r.rank; k++) from[k] = k;
-    for (int k = r.rank - 1; k > 0; k--) {
-        const int other = below(x->a, k + 1), kept = from[k];
-        from[k] = from[other];
-        from[other] = kept;
-    }
+    arrange_order(x->a, from, r.rank);
     for (int k = 0; k < r.rank; k++) {
         arrange_append(order, sizeof order, k ? ", %d" : "%d", from[k]);
         r.at[k] = v->e.at[from[k]];

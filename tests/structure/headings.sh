@@ -1,6 +1,7 @@
 #!/bin/bash
 # headings.sh SOURCE_FOLDER: every heading of bench/notes and bench/results that code or a document names
-# exists, and every file of these folders stands in its list (bench/NOTES.md, bench/RESULTS.md).
+# exists, every file of these folders stands in its list (bench/NOTES.md, bench/RESULTS.md), and the links of
+# documents to headings lead to one.
 #
 # A reference is the file's path and, behind a comma, the heading in quotes: bench/notes/FILE.md, "Heading".
 # It may go over several lines of a comment, may be the text of a link, and may leave out the end of the
@@ -29,6 +30,14 @@ done < <(git grep -lE 'bench/(notes|results)/[a-z0-9_]+\.md')
 while IFS=: read -r file rest; do
     fail "$file: a path through a folder above: $rest"
 done < <(git grep -oE 'bench/\.\./[a-z./_]*' -- 'bench/*.md' 'docs/*.md')
+# Links into a page: the anchor is a heading's, in small letters, with hyphens for blanks and without other signs.
+anchors() { sed -nE 's/^#+ (.*)$/\L\1/p' "$1" | sed -E 's/[^a-z0-9_ -]//g; s/ /-/g'; }
+while IFS=: read -r file link; do
+    page=${link%%#*} anchor=${link#*#}
+    page=$([ -n "$page" ] && realpath -m --relative-to=. "$(dirname "$file")/$page" || echo "$file")
+    checked=$((checked + 1))
+    anchors "$page" 2>/dev/null | grep -xqF -- "$anchor" || fail "$file: $page has no heading #$anchor"
+done < <(git grep -oE '\]\(([A-Za-z0-9_./-]+\.md)?#[^)]+\)' -- '*.md' | sed -E 's/\]\((.*)\)$/\1/')
 for page in $(git ls-files 'bench/notes/*.md' 'bench/results/*.md'); do
     folder=${page%/*}
     list=bench/$(tr a-z A-Z <<<"${folder##*/}").md

@@ -41,6 +41,19 @@ counted "$(wc -w <<<"$variables")" 12 'the code: variables that getenv reads'
 listed=$(awk '/^## / { inside = /^## Environment variables/ } inside' docs/embedding.md | sed -nE 's/^\| (`TILE_[^|]*)\|.*/\1/p' | grep -oE 'TILE_[A-Z_]+' | sort)
 diff <(echo "$variables") <(echo "$listed") || fail "docs/embedding.md, \"Environment variables\", does not have one row for each variable that the code reads (<)"
 
+# Options of the build: one row each of docs/testing.md.
+options=$(sed -nE 's/^(option|set)\((TILE_[A-Z_]+) .*(ON|OFF|CACHE .*)\)$/\2/p' CMakeLists.txt)
+counted "$(wc -w <<<"$options")" 5 'CMakeLists.txt: options'
+for option in $options; do
+    grep -qE "^\| \`$option\` \|" docs/testing.md || fail "docs/testing.md has no row for the build's option $option"
+done
+# Environment variables of the tests: in a row of docs/testing.md.
+of_tests=$(git grep -hoE 'getenv\("TILE_[A-Z_0-9]+' -- 'tests/*.c' | grep -oE 'TILE_.*' | sort -u)
+counted "$(wc -w <<<"$of_tests")" 8 'tests: variables that getenv reads'
+for variable in $of_tests; do
+    grep -qE "^\|.*\`$variable\`" docs/testing.md docs/embedding.md || fail "neither docs/testing.md nor docs/embedding.md has a row for $variable"
+done
+
 # Fields of the device model: the generated page. Where a value was fitted is said in bench/notes/choice.md.
 page=docs/device-model.md
 make_page() { awk -f runtime/choice/device_fields.awk runtime/choice/models/h100.model runtime/choice/device_model.def; }

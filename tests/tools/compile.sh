@@ -193,7 +193,7 @@ expect 1 "bad.tile:1:70: error:" "$tilec" bad.tile -o k.o -h k.h
 [ "$(cat k.o k.h)" = $'old\nold' ] || fail "a failed run changed its outputs"
 expect 1 "-D Q: no kernel compiled here has a const, dimension, hint or optional tensor of that name; there are T, B, N, and hints such as warps" "$tilec" k.tile -D Q=1 --emit=ir
 expect 1 "-D B=7" "$tilec" k.tile -D B=7 --emit=ir
-expect 1 "k.tile has no kernel \`q\`" "$tilec" k.tile --kernel=q --emit=ir
+expect 1 "k.tile has no kernel \`q\`; it has " "$tilec" k.tile --kernel=q --emit=ir
 expect 1 "part.tile has no kernel" "$tilec" part.tile --emit=ir
 expect 1 "cannot open gone.tile: No such file or directory" "$tilec" gone.tile --emit=ast
 expect 1 "cannot read .: Is a directory" "$tilec" . --emit=ast

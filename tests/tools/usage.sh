@@ -34,6 +34,19 @@ expect 2 "--emit=cuda needs another target than cpu: --target=cuda:sm_80" "$tile
 expect 2 "there is no target \`sm_90a\`; did you mean \`cuda:sm_90a\`?" "$tilec" k.tile --target=sm_90a -o k.cu
 expect 2 "-o FILE is missing, such as \`-o k.o\`" "$tilec" k.tile
 expect 2 "-o FILE is missing, such as \`-o k.cu\`" "$tilec" ./k.tile --target=cuda:sm_80
+expect 1 "cannot open missing.tile: No such file" "$tilec" missing.tile
+expect 1 "cannot read $PWD: Is a directory" "$tilec" "$PWD"
+expect 2 "there is no command or file \`build\`" "$tilec" build k.tile
+expect 2 "\`cuda\` stands for the GPU of this machine, in run, bench and tune; here name one of cpu, " \
+    "$tilec" k.tile --target=cuda -o k.cu
+expect 2 "there is no target \`sm_80\`; did you mean \`cuda:sm_80\`?" "$tilec" explain k.tile --target=sm_80
+expect 2 "\`tilec run\` takes no option \`-D\`; write \`--set NAME=VALUE\`" "$tilec" run k.tile -D T=16
+expect 2 "\`tilec compile\` takes no option \`--set\`; write \`-D NAME=VALUE\`" "$tilec" k.tile --set T=16
+expect 2 "\`tilec run\` takes no option \`-o\`; write \`--out NAME=FILE\`" "$tilec" run k.tile -o Y.npy
+cat >t.tile <<'T'
+kernel t(in T X[N], out T Y[N], const type T = f32) grid (N) { let i = program_id(); store(Y[i], load(X[i])); }
+T
+expect 1 "\`T\` must be a type like f32, not \`half\`; the type is called \`f16\`" "$tilec" t.tile -D T=half --emit=ir
 expect 2 "-D wants NAME=VALUE, not \`T\`" "$tilec" k.tile -D T --emit=ir
 expect 2 "--error-limit wants a number from 0 to 1048576, not \`many\`" "$tilec" k.tile --error-limit=many --emit=ast
 expect 2 "there is no command \`frob\`" "$tilec" help frob

@@ -2,6 +2,7 @@
 #include "tools/tilec/tool.h"
 #include <unistd.h>
 #include "ir/diag.h"
+#include "ir/target.h"
 #include "tools/tilec/file.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -262,6 +263,47 @@ static int refuse_value(Tool *t, const FlagInfo *info, const char *next)
         t, "option `%s` wants a value, %s, before the option `%s`", info->spelling, info->value, next);
 }
 
+/* An option that other commands take; the one of this command for the same purpose is named. */
+static int refuse_for_command(Tool *t, CommandId command, FlagId f)
+{
+    static const FlagId alike[][2] = { { FLAG_DEFINE, FLAG_SET }, { FLAG_SET, FLAG_DEFINE },
+        { FLAG_OUTPUT, FLAG_OUT } };
+    const char *name = command_info[command].name, *spelling = flag_info[f].spelling;
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+        const FlagInfo *other = &flag_info[alike[i][1]];
+        if (alike[i][0] == f && other->commands >> command & 1)
+            return tool_usage(t, "`tilec %s` takes no option `%s`; write `%s %s`", name, spelling,
+                other->spelling, other->value);
+    }
+    return tool_usage(t, "`tilec %s` takes no option `%s`", name, spelling);
+}
+
+const char *args_targets(Tool *t)
+{
+    Text names;
+    text_init(&names, &t->arena);
+    for (size_t i = 0; target_at(i); i++) text_printf(&names, "%s%s", i ? ", " : "", target_at(i)->name);
+    return names.data;
+}
+
+int args_no_target(Tool *t, const char *name)
+{
+    for (size_t i = 0; target_at(i); i++) {
+        const char *chip = strchr(target_at(i)->name, ':');
+        if (chip && !strcmp(chip + 1, name)) /* sm_90a */
+            return tool_usage(t, "there is no target `%s`; did you mean `%s`?", name, target_at(i)->name);
+    }
+    for (size_t i = 0; target_at(i); i++) {
+        const char *chip = strchr(target_at(i)->name, ':');
+        size_t family = chip ? (size_t)(chip - target_at(i)->name) : 0;
+        if (chip && strlen(name) == family && !strncmp(target_at(i)->name, name, family)) /* cuda */
+            return tool_usage(t,
+                "`%s` stands for the GPU of this machine, in run, bench and tune; here name one of %s", name,
+                args_targets(t));
+    }
+    return tool_usage(t, "there is no target `%s`; there are %s", name, args_targets(t));
+}
+
 static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
 {
     const char *word = words->data[*i], *value = NULL, *joined;
@@ -270,9 +312,7 @@ static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
     FlagId f = slip ? FLAG_COUNT : find_flag(word, &value);
     if (f == FLAG_COUNT) return refuse_flag(t, a->command, word);
     const FlagInfo *info = &flag_info[f];
-    if (!(info->commands >> a->command & 1))
-        return tool_usage(
-            t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
+    if (!(info->commands >> a->command & 1)) return refuse_for_command(t, a->command, f);
     if (info->form == FORM_NONE || (info->form == FORM_OPTIONAL && !value)) value = "";
     else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) {
         value = words->data[++*i];
@@ -332,10 +372,23 @@ int args_parse(Tool *t, int argc, char **argv, Args *a)
     return command || !a->inputs.len ? EXIT_OK : check_command(t, a->inputs.data[0]);
 }
 
+/* A word that is neither a command nor a file, nor looks like the name of one. */
+static bool is_unknown_command(const char *word)
+{ return !strpbrk(word, "./-") && find_command(word) == CMD_COUNT && access(word, F_OK); }
+
+int args_known_word(Tool *t, const Args *a)
+{
+    const char *word = a->inputs.len ? a->inputs.data[0] : ".";
+    if (a->command || !is_unknown_command(word)) return EXIT_OK;
+    return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", word);
+}
+
 int args_one_file(Tool *t, const Args *a)
 {
     Text names;
     if (a->inputs.len == 1) return EXIT_OK;
+    int code = args_known_word(t, a);
+    if (code) return code;
     if (!a->inputs.len)
         return tool_usage(t, "no .tile file given (`tilec%s%s --help` shows how)", a->command ? " " : "",
             a->command ? command_info[a->command].name : "");

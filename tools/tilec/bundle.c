@@ -151,12 +151,14 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     const Variant *whole = v;
     v = fit_autos(b->in, v, facts, &o);
     const Diag *before = s->last_diag;
-    Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
+    CompileJob job = input_job(b->in, v, facts, &o);
+    Module *m = compile_to_ir(&job, NULL, &f);
     bool ok = m && compile_backend(s, m, f, &o, a);
     const Variant *smaller = m ? fit_smaller(b->in, v, facts, &o, a, before) : NULL;
     if (smaller) {
         *a = (Artifact){ .registers = -1 };
-        m = compile_to_ir(s, b->in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &o, NULL, &f);
+        job = input_job(b->in, smaller, facts, &o);
+        m = compile_to_ir(&job, NULL, &f);
         ok = m && compile_backend(s, m, f, &o, a);
     }
     if (!ok) {

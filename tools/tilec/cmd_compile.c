@@ -6,28 +6,12 @@
 #include "tile/tile.h"
 #include <unistd.h>
 
-static const char *target_names(Tool *t)
-{
-    Text names;
-    text_init(&names, &t->arena);
-    for (size_t i = 0; target_at(i); i++) text_printf(&names, "%s%s", i ? ", " : "", target_at(i)->name);
-    return names.data;
-}
-
-/* The target whose chip or family `name` is, as in `sm_90a`, is offered with its whole name. */
-static int no_target(Tool *t, const char *name)
-{
-    for (size_t i = 0; target_at(i); i++) {
-        const char *chip = strchr(target_at(i)->name, ':');
-        if (chip && !strcmp(chip + 1, name))
-            return tool_usage(t, "there is no target `%s`; did you mean `%s`?", name, target_at(i)->name);
-    }
-    return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
-}
-
-/* `path` is the .tile file, `ending` that of the file to write. */
+/* -o is missing. `path` is the .tile file, `ending` that of the file to write. A file that cannot be read is
+ * the greater fault. */
 static int no_output(Tool *t, const char *path, const char *ending)
 {
+    FileText text;
+    if (!file_read(t, path, MAX_SOURCE, &text)) return EXIT_INPUT;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *point = strrchr(name, '.');
     size_t stem = point ? (size_t)(point - name) : strlen(name);
     return tool_usage(t, "-o FILE is missing, such as `-o %.*s%s`", (int)stem, name, ending);
@@ -150,7 +134,7 @@ static int check_targets(Tool *t, const Args *a, bool *gpu)
     *gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target) return no_target(t, targets.data[i]);
+        if (!target) return args_no_target(t, targets.data[i]);
         *gpu |= target->kind != TARGET_CPU;
     }
     return EXIT_OK;
@@ -207,24 +191,49 @@ static const char *stage_targets(Tool *t, const StageInfo *stage)
     return text.data;
 }
 
+/* The stage that is printed, NULL for none: that there is one of this name, and that the target has it. */
+static int check_stage(Tool *t, const char *stage, const Target *target)
+{
+    if (!stage) return EXIT_OK;
+    if (find_stage(stage) == STAGE_COUNT)
+        return tool_usage(t, "there is no stage `%s`; there are %s", stage, stage_names(t));
+    const StageInfo *info = &stage_info[find_stage(stage)];
+    if (info->targets >> target->kind & 1) return EXIT_OK;
+    return tool_usage(
+        t, "--emit=%s needs another target than %s: %s", stage, target->name, stage_targets(t, info));
+}
+
+static int check_defines(Tool *t, const Args *a)
+{
+    for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
+        const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
+        if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
+    }
+    return EXIT_OK;
+}
+
+/* An object or a source of one target, without a stage to print: where it goes. */
+static int check_output(Tool *t, const Args *a, const Target *target)
+{
+    const char *ending = target->kind == TARGET_CPU ? ".o" : target->kind == TARGET_CUDA ? ".cu" : ".hip";
+    if (!args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return no_output(t, a->inputs.data[0], ending);
+    if (target->kind != TARGET_CPU && args_has(a, FLAG_HEADER))
+        return tool_usage(t, "-h goes with an object for the CPU");
+    return EXIT_OK;
+}
+
 static int check_usage(Tool *t, const Args *a)
 {
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = stage_of(a);
     bool several = args_has(a, FLAG_BUNDLE) || args_has(a, FLAG_SHARED);
     const Target *target = target_find(several ? "cpu" : name);
+    int code;
     if (a->inputs.len != 1) return args_one_file(t, a);
     if (!several && args_list(t, a, FLAG_TARGET).len > 1)
         return tool_usage(t, "several targets want --bundle or --shared");
-    if (!target) return no_target(t, name);
-    if (stage && find_stage(stage) == STAGE_COUNT)
-        return tool_usage(t, "there is no stage `%s`; there are %s", stage, stage_names(t));
-    if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
-        return tool_usage(t, "--emit=%s needs another target than %s: %s", stage, name,
-            stage_targets(t, &stage_info[find_stage(stage)]));
-    for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
-        const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
-        if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
-    }
+    if (!target) return args_no_target(t, name);
+    if (!several && (code = check_stage(t, stage, target))) return code;
+    if ((code = check_defines(t, a))) return code;
     if (several && args_has(a, FLAG_STOP_AFTER))
         return tool_usage(
             t, "%s does not go with --stop-after", args_has(a, FLAG_BUNDLE) ? "--bundle" : "--shared");
@@ -237,24 +246,15 @@ static int check_usage(Tool *t, const Args *a)
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
-    const char *path = a->inputs.data[0];
-    if (!strpbrk(path, "./-") && access(path, F_OK))
-        return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
-    if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT))
-        return no_output(t, path,
-            target->kind == TARGET_CPU    ? ".o"
-            : target->kind == TARGET_CUDA ? ".cu"
-                                          : ".hip");
-    if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER))
-        return tool_usage(t, "-h goes with an object for the CPU");
-    return EXIT_OK;
+    if (args_known_word(t, a)) return EXIT_USAGE;
+    return stage ? EXIT_OK : check_output(t, a, target);
 }
 
 int cmd_compile(Tool *t, const Args *a)
 {
     if (args_has(a, FLAG_VERSION)) {
         format_file(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR,
-            TILE_VERSION_PATCH, target_names(t));
+            TILE_VERSION_PATCH, args_targets(t));
         return EXIT_OK;
     }
     int code = check_usage(t, a);

@@ -84,8 +84,8 @@ static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
         o.passes.passes = "inline,check";
         o.passes.skip = o.passes.with = o.passes.dump_after = NULL;
     }
-    return compile_to_ir(
-        &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
+    CompileJob job = input_job(x->in, x->v, x->facts, &o);
+    return compile_to_ir(&job, report, f);
 }
 
 /* The kernel IR and the emitted text. False after diagnostics; a kernel that does not fit is none. */
@@ -351,7 +351,7 @@ static int check_targets(Tool *t, const Args *a, const DeviceModel *card)
     Strings targets = args_list(t, a, FLAG_TARGET);
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target) return tool_usage(t, "there is no target `%s`", targets.data[i]);
+        if (!target) return args_no_target(t, targets.data[i]);
         if (card && !device_model_serves(card, target))
             return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target->name);
         if (needs_gpu(a) && target->kind == TARGET_CPU)

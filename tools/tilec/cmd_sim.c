@@ -73,18 +73,11 @@ static const FrontKernel *find_kernel(Sim *s)
 {
     const char *name = args_last(s->in->args, FLAG_KERNEL, NULL);
     int n = frontend_kernel_count(s->in->ast);
-    Text names;
-    text_init(&names, &s->in->tool->arena);
     for (int i = 0; i < n; i++) {
         const FrontKernel *k = frontend_kernel(s->in->ast, i);
         if (name ? !strcmp(k->name, name) : n == 1) return k;
-        text_printf(&names, "%s%s", i ? ", " : "", k->name);
     }
-    if (name) diag_error(&s->in->session, (Loc){ 0 }, "%s has no kernel `%s`", s->in->path, name);
-    else
-        diag_error(&s->in->session, (Loc){ 0 },
-            n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : s->in->path,
-            "");
+    input_no_kernel(s->in, name);
     return NULL;
 }
 
@@ -169,9 +162,8 @@ static Func *lower(Sim *s, const char *remap, const LaunchFacts *facts, const ch
     PassReport report = { 0 };
     Func *f = NULL;
     s->options.passes.remap = remap;
-    if (!compile_to_ir(
-            &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, facts, &s->options, &report, &f))
-        return NULL;
+    CompileJob job = { &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, facts, &s->options };
+    if (!compile_to_ir(&job, &report, &f)) return NULL;
     *placed = report.remap ? report.remap : remap;
     return f;
 }

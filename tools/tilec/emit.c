@@ -58,11 +58,13 @@ static bool compiled(
     const LaunchFacts *facts = emit_assumed(in, v);
     v = fit_autos(in, v, facts, o);
     const Diag *before = in->session.last_diag;
-    bool ok = compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c);
+    CompileJob job = input_job(in, v, facts, &mine);
+    bool ok = compile_kernel(&job, c);
     const Variant *smaller = fit_smaller(in, v, facts, &mine, &c->artifact, before);
-    if (smaller)
-        ok = compile_kernel(
-            &in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
+    if (smaller) {
+        job = input_job(in, smaller, facts, &mine);
+        ok = compile_kernel(&job, c);
+    }
     CostDevice device = device_of_target(o->target);
     if (ok && args_has(in->args, FLAG_WPERF)) fit_advise(in, smaller ? smaller : v, facts, o, &device);
     return ok;
@@ -81,7 +83,8 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
     Func *f;
     const LaunchFacts *facts = emit_assumed(in, v);
     v = fit_autos(in, v, facts, o);
-    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, o, NULL, &f);
+    CompileJob job = input_job(in, v, facts, o);
+    Module *m = compile_to_ir(&job, NULL, &f);
     KernelPlan plan;
     PassReport report = { 0 };
     KernelOptions options = kernel_options_of(&o->passes);

@@ -250,7 +250,7 @@ static int search(Input *in, Outputs *outputs)
     o.passes.opt_level = 0;
     o.passes.check = true; /* keeps asserts */
     ok = ok && interpret_bind(in, &d->job, k, b, &n) &&
-         compile_to_ir(s, in->ast, d->job.kernel, b, n, NULL, &o, &report, &f);
+         compile_to_ir(&(CompileJob){ s, in->ast, d->job.kernel, b, n, NULL, &o }, &report, &f);
     for (int q = 0; ok && q < f->n_dims; q++) {
         const Extent *x = f->dims[q].name ? extent_find(&r->known, f->dims[q].name) : NULL;
         if (x) f->dims[q].extent = x->value;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { MAX_SOURCE = 16 << 20 };
-
 /* --- sources and imports ----------------------------------------------------------------------------- */
 
 static const char *folder_of(Arena *a, const char *path)

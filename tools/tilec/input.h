@@ -5,6 +5,8 @@
 #include "frontend/frontend.h"
 #include "runtime/compile/compile.h"
 
+enum { MAX_SOURCE = 16 << 20 }; /* bytes of a .tile file */
+
 typedef struct Input {
     Tool *tool;
     const Args *args;
@@ -49,6 +51,13 @@ typedef VEC(Variant) Variants;
 /* The variants of the kernels of the file itself (or of --kernel): the products of the file's `instantiate`s,
  * with -D in place of or beside their domains. False after diagnostics. */
 bool input_variants(Input *, Variants *);
+
+/* Says that the file has no kernel of this name (NULL: that none is named, where the file has none or
+ * several). */
+void input_no_kernel(Input *, const char *name);
+
+/* The variant, compiled under these promises of its launches (NULL: none). */
+CompileJob input_job(Input *, const Variant *, const LaunchFacts *, const CompileOptions *);
 
 /* Options as the command line gives them; false after a message. */
 bool input_options(Input *, const Target *, CompileOptions *);

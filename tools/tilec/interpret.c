@@ -42,7 +42,7 @@ static bool read_clauses(Input *in, const InterpretJob *job, const FrontBinding 
     *out = (Clauses){ .grid = { 1, 1, 1 } };
     int64_t (*strides)[TILE_MAX_RANK] = arena_alloc(&s->arena, sizeof *strides * (size_t)(job->n_args + 1));
     Scalar *scalars = arena_array(&s->arena, Scalar, (size_t)job->n_args + 1);
-    if (!compile_clauses(s, in->ast, job->kernel, b, n, o, c)) return false;
+    if (!compile_clauses(&(CompileJob){ s, in->ast, job->kernel, b, n, NULL, o }, c)) return false;
     for (int i = 0; i < c->n_params; i++) {
         bool any = true, written = c->params[i].kind == PARAM_OUT || c->params[i].kind == PARAM_INOUT;
         for (int a = 0; a < c->params[i].rank; a++) any &= job->args[i].shape[a] != 0;
@@ -202,7 +202,8 @@ static int run(Input *in, Outputs *outputs)
     InterpOptions none = { 0 };
     if (!nothing(in, job, b, n, &o, &clauses, &no_work)) return EXIT_INPUT;
     if (no_work) return run_followed(in, NULL, job->follow ? &clauses : NULL, &none);
-    if (!compile_to_ir(s, in->ast, job->kernel, b, n, NULL, &o, &report, &f)) return EXIT_INPUT;
+    if (!compile_to_ir(&(CompileJob){ s, in->ast, job->kernel, b, n, NULL, &o }, &report, &f))
+        return EXIT_INPUT;
     Text prints;
     text_init(&prints, &s->arena);
     InterpOptions io = { .check = o.passes.check,

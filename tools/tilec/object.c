@@ -23,7 +23,8 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, const Obje
     o.backend.symbol = symbol;
     const LaunchFacts *facts = input_facts(in, v, assume);
     const Variant *sized = fit_autos(in, v, facts, &o);
-    Module *m = compile_to_ir(s, in->ast, v->kernel->name, sized->bindings, sized->n, facts, &o, NULL, &f);
+    CompileJob job = input_job(in, sized, facts, &o);
+    Module *m = compile_to_ir(&job, NULL, &f);
     if (!driver_backend(TARGET_CPU)) {
         diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
         return false;

@@ -261,8 +261,8 @@ void problem_count(const ProblemView *v, Session *s, const FrontBinding *config,
     double begin = clock_ms();
     if (n > MOST_CONFIG) return;
     if (n) memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
-    out->ok = compile_lowered(s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts,
-        &o, NULL, &compiled, &f, &code);
+    CompileJob job = { s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts, &o };
+    out->ok = compile_lowered(&job, NULL, &compiled, &f, &code);
     out->lower_ms = clock_ms() - begin;
     if (!out->ok) return;
     out->fits =

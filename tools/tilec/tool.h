@@ -89,6 +89,12 @@ extern const CommandInfo command_info[CMD_COUNT];
 int args_parse(Tool *, int argc, char **argv, Args *);
 /* EXIT_OK if the command line names one file; else the message says what is wrong. */
 int args_one_file(Tool *, const Args *);
+/* EXIT_OK unless the first word is the name of no command and of no file, as in `tilec build k.tile`. */
+int args_known_word(Tool *, const Args *);
+/* The targets that code is compiled for: "cpu, cpu:aarch64, ..". */
+const char *args_targets(Tool *);
+/* Says that there is no such target, and which one may be meant. EXIT_USAGE. */
+int args_no_target(Tool *, const char *name);
 static inline bool args_has(const Args *a, FlagId f) { return a->flag[f].len != 0; }
 /* The last value given, or `otherwise`. */
 const char *args_last(const Args *, FlagId, const char *otherwise);

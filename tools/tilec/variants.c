@@ -201,6 +201,25 @@ static const char *names_of(Session *s, const Variants *list)
     return text.data;
 }
 
+void input_no_kernel(Input *in, const char *name)
+{
+    Text names;
+    text_init(&names, &in->tool->arena);
+    int n = frontend_kernel_count(in->ast);
+    for (int i = 0; i < n; i++) text_printf(&names, "%s%s", i ? ", " : "", frontend_kernel(in->ast, i)->name);
+    const char *has = n ? names.data : "none";
+    if (name) diag_error(&in->session, (Loc){ 0 }, "%s has no kernel `%s`; it has %s", in->path, name, has);
+    else if (n) diag_error(&in->session, (Loc){ 0 }, "which kernel? --kernel=NAME, one of %s", has);
+    else {
+        Diag *d = diag_error(&in->session, (Loc){ 0 }, "%s has no kernel", in->path);
+        diag_note(
+            &in->session, d, (Loc){ 0 }, "write `kernel name(in f32 X[N], out f32 Y[N]) grid (...) { ... }`");
+    }
+}
+
+CompileJob input_job(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o)
+{ return (CompileJob){ &in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, o }; }
+
 bool input_variants(Input *in, Variants *list)
 {
     Session *s = &in->session;
@@ -209,7 +228,7 @@ bool input_variants(Input *in, Variants *list)
     read_defines(in, &defines);
     for (size_t i = 0; i < only.len; i++)
         if (!frontend_kernel_find(in->ast, only.data[i])) {
-            diag_error(s, (Loc){ 0 }, "%s has no kernel `%s`", in->path, only.data[i]);
+            input_no_kernel(in, only.data[i]);
             return false;
         }
     for (int i = 0; i < frontend_kernel_count(in->ast); i++) {
@@ -222,12 +241,11 @@ bool input_variants(Input *in, Variants *list)
         if (!defines.data[d].used && list->len) {
             diag_error(s, (Loc){ 0 },
                 "-D %s: no kernel compiled here has a const, dimension, hint or optional tensor of that "
-                "name; "
-                "there are %s",
+                "name; there are %s",
                 defines.data[d].name, names_of(s, list));
             return false;
         }
-    if (!list->len) diag_error(s, (Loc){ 0 }, "%s has no kernel", in->path);
+    if (!list->len) input_no_kernel(in, NULL);
     TuneFile table;
     if (!table_read(in, &table)) return false;
     for (size_t i = 0; i < list->len; i++) table_apply(in, &table, &list->data[i]);

@@ -161,6 +161,8 @@ class Calls(unittest.TestCase):
             ((x, None, counts, 1.0, 1, False, 9), {}, "takes 6 arguments by position, found 7"),
             ((x, None, counts, 1.0, 1), {"X": x}, "X is given twice"),
             ((x, None, counts, 1.0, 1), {"TM": 4}, "no const, dimension or hint named `TM`"),
+            ((x, None, counts, 1.0, 1), {"Q": x}, "many has no tensor named Q; it has X, "),
+            ((x, None, counts, x, 1), {}, "s: a number was expected, found ndarray of shape (6, 50)"),
             ((x.astype(np.complex64), None, counts, 1.0, 1), {}, "no element type for"),
             ((x.astype(">f4"), None, counts, 1.0, 1), {}, "no element type for"),
             ((x.astype(np.float64), None, counts, 1.0, 1), {}, "X"),

@@ -152,6 +152,12 @@ def row_major(shape: tuple) -> tuple:
     return tuple(reversed(strides))
 
 
+def described(value: Any) -> str:
+    """What a wrong argument is, in an error: arrays by type and shape."""
+    shape = getattr(value, "shape", None)
+    return repr(value) if shape is None else f"{type(value).__name__} of shape {tuple(shape)}"
+
+
 def view(a: Any, what: str) -> View:
     """The view of an array; `what` names it in errors."""
     numpy = sys.modules.get("numpy")
@@ -162,7 +168,10 @@ def view(a: Any, what: str) -> View:
         return _torch_view(a, what)
     if hasattr(a, "__dlpack__"):
         return _dlpack_view(a, what)
-    raise ArgumentError(f"{what}: an array was expected, found {type(a).__name__}", "TILE_ERROR_DTYPE")
+    raise ArgumentError(
+        f"{what}: an array was expected, found {type(a).__name__} (arrays are NumPy's, PyTorch's or DLPack's)",
+        "TILE_ERROR_DTYPE",
+    )
 
 
 def allocate(shape: tuple, dtype: str, like: View, what: str) -> Any:

@@ -80,7 +80,7 @@ class _Call:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(
-                f"{p.name}: a number was expected, found {value!r}", "TILE_ERROR_DTYPE"
+                f"{p.name}: a number was expected, found {_arrays.described(value)}", "TILE_ERROR_DTYPE"
             ) from None
 
     def _tensor(self, i: int, v: _arrays.View, at: int) -> None:

@@ -166,7 +166,10 @@ class Kernel:
         """A kernel with these consts, types, dimensions or hints fixed. Values are numbers, bools, names of
         types such as "f16", or types of NumPy and PyTorch. Nothing is compiled."""
         key = (*values, *values.values(), *map(type, values.values()))
-        kernel = self._specialized.get(key)
+        try:
+            kernel = self._specialized.get(key)
+        except TypeError:
+            raise self._not_bound(values) from None
         if kernel is None:
             ordered = tuple(sorted(((n, type(v), v) for n, v in values.items()), key=lambda item: item[0]))
             with _lock:
@@ -176,6 +179,19 @@ class Kernel:
                     self._specialized[ordered] = kernel
                 self._specialized[key] = kernel
         return kernel
+
+    def _not_bound(self, values: Mapping[str, Any]) -> ArgumentError:
+        """The error of values of which one cannot be bound, such as an array."""
+        names = [p.name for p in (*self._given, *self._outs)]
+        for name, value in values.items():
+            if type(value).__hash__ is None and name not in names:
+                return ArgumentError(
+                    f"{self.name} has no tensor named {name}; it has {', '.join(names)}",
+                    "TILE_ERROR_INVALID_ARGUMENT",
+                )
+        return ArgumentError(
+            f"{self.name}: numbers, bools and types are bound, not arrays", "TILE_ERROR_INVALID_ARGUMENT"
+        )
 
     def _handle(self, ctx: Context, types: tuple) -> "_Handle":
         types = tuple(
@@ -197,8 +213,8 @@ class Kernel:
         """The arguments by name, and the rest of the keywords: what is bound."""
         if len(args) > len(self._given):
             raise ArgumentError(
-                f"{self.name} takes {len(self._given)} arguments by position, found {len(args)}: "
-                f"{', '.join(p.name for p in self._given)}",
+                f"{self.name} takes {len(self._given)} argument{'s' * (len(self._given) != 1)} by position, "
+                f"found {len(args)}: {', '.join(p.name for p in self._given)}; consts go by name",
                 "TILE_ERROR_INVALID_ARGUMENT",
             )
         values = {p.name: a for p, a in zip(self._given, args)}
@@ -388,6 +404,6 @@ def _set_binding(b: Any, value: Any, name: str) -> None:
         dtype = _arrays.dtype_name(value)
         if dtype is None:
             raise ArgumentError(
-                f"{name}: a number, a bool or a type was expected, found {value!r}", "TILE_ERROR_DTYPE"
+                f"{name}: a number, a bool or a type was expected, found {_arrays.described(value)}", "TILE_ERROR_DTYPE"
             )
         b.kind, b.value.dtype = _lib.BIND_DTYPE, _lib.DTYPE[dtype]

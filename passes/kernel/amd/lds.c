@@ -107,8 +107,8 @@ const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int 
             for (int b = 0; b < bits; b++)
                 for (int x = 0; x < 2; x++)
                     if (ways[k][3 * x + b] != 9) mask[b] |= 1u << (low + ways[k][3 * x + b]);
-            const LayoutShared *s =
-                layout_shared_make(a, 2, tile, order, bytes, span / bytes, span, 4, bits, mask);
+            const LayoutShared *s = layout_shared_make(
+                a, 2, tile, order, bytes, (LayoutRows){ span / bytes, span, 4, bits, mask });
             if (!s) continue;
             int most = best ? least : INT_MAX, n = writer ? conflicts_below(chip, writer, s, false, most) : 0;
             if (reader && n < most) n += conflicts_below(chip, reader, s, true, most - n);

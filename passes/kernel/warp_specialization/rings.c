@@ -23,8 +23,8 @@ static const Type *vector_view(Roles *c, const Type *t)
     int32_t n = (int32_t)t->shape[0], order = 0, bytes = dtype_bytes(t->dtype),
             panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX;
     if (panel * bytes % 16) return NULL;
-    const LayoutShared *s =
-        layout_shared_make(&c->s->arena, 1, &n, &order, bytes, panel, panel * bytes, 0, 0, NULL);
+    const LayoutShared *s = layout_shared_make(
+        &c->s->arena, 1, &n, &order, bytes, (LayoutRows){ .panel = panel, .pitch = panel * bytes });
     return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
 }
 
@@ -34,7 +34,8 @@ static const LayoutShared *few_rows(Roles *c, const int32_t *tile, int axis, int
 {
     int32_t n = tile[axis], panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX, order[2] = { axis, 1 - axis };
     if (panel * bytes % 16 || n % panel) return NULL;
-    return layout_shared_make(&c->s->arena, 2, tile, order, bytes, panel, panel * bytes, 0, 0, NULL);
+    return layout_shared_make(
+        &c->s->arena, 2, tile, order, bytes, (LayoutRows){ .panel = panel, .pitch = panel * bytes });
 }
 
 /* The layout that a wgmma descriptor can describe: A [M, K] and B [K, N], contiguous along the tensor's unit
@@ -398,39 +399,43 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
     return fit;
 }
 
-bool roles_plan_rings(Roles *c)
+/* The stages that loads ask for by their latency: the most, and where. */
+typedef struct AskedStages {
+    int most;
+    Loc at;
+} AskedStages;
+
+/* Puts a load to its ring, with the stages that a schedule asks for; *used grows by the bytes of these and of
+ * the staging of cp.async. False: the load cannot go through a ring, or not as it is asked. */
+static bool plan_load(Roles *c, const Instr *l, AskedStages *asked, int64_t *used)
 {
-    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
-                    (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
-            used = 0;
-    int asked = 0;
-    Loc most_asked = c->f->loc; /* of the load that asks for the most */
-    for (size_t k = 0; k < c->loads.len; k++) {
-        const Instr *l = c->loads.data[k];
-        if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
-        Ring *r = roles_ring(c, l);
-        r->inner |= in_loop_with_product(l);
-        r->held |= products_of(roles_matrix_of(l), l->block) > 1;
-        const Decision *d = schedule_asked_load(c->p, l);
-        CpAsyncWay way;
-        if (r->by_cp_async && !kernel_cp_async_way(c->f, c->p, l, r->view, &way))
-            return roles_refuse(c, l->loc,
-                "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
-        if (r->by_cp_async) used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.staging;
-        if (d && d->form == LOAD_STAGES && r->by_cp_async)
-            return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
-        if (d && ((d->form != LOAD_STAGES && d->form != LOAD_STAGES_CP_ASYNC) || d->n[0] < 1 ||
-                     (d->form == LOAD_STAGES_CP_ASYNC && !r->by_cp_async)))
-            return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
-        r->loads++;
-        if (d) asked_stages(c, r, d, &used);
-        int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
-        if (want > asked && !d) {
-            asked = want;
-            most_asked = l->loc;
-        }
-        if (want > r->latency) r->latency = want;
-    }
+    if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
+    Ring *r = roles_ring(c, l);
+    r->inner |= in_loop_with_product(l);
+    r->held |= products_of(roles_matrix_of(l), l->block) > 1;
+    const Decision *d = schedule_asked_load(c->p, l);
+    CpAsyncWay way;
+    if (r->by_cp_async && !kernel_cp_async_way(c->f, c->p, l, r->view, &way))
+        return roles_refuse(c, l->loc,
+            "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
+    if (r->by_cp_async) *used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.staging;
+    if (d && d->form == LOAD_STAGES && r->by_cp_async)
+        return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
+    if (d && ((d->form != LOAD_STAGES && d->form != LOAD_STAGES_CP_ASYNC) || d->n[0] < 1 ||
+                 (d->form == LOAD_STAGES_CP_ASYNC && !r->by_cp_async)))
+        return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
+    r->loads++;
+    if (d) asked_stages(c, r, d, used);
+    int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
+    if (want > asked->most && !d) *asked = (AskedStages){ want, l->loc };
+    if (want > r->latency) r->latency = want;
+    return true;
+}
+
+/* Gives each ring for which no schedule asks a stage for each of its loads. False: one that is asked for has
+ * fewer. */
+static bool first_stages(Roles *c, int64_t *used)
+{
     for (size_t k = 0; k < c->rings.len; k++) {
         Ring *r = &c->rings.data[k];
         if (r->asked && r->depth < r->loads)
@@ -439,8 +444,20 @@ bool roles_plan_rings(Roles *c)
                 r->loads);
         if (r->asked) continue;
         r->depth = r->loads;
-        used += view_bytes(c, r->view) * r->depth;
+        *used += view_bytes(c, r->view) * r->depth;
     }
+    return true;
+}
+
+bool roles_plan_rings(Roles *c)
+{
+    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
+                    (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
+            used = 0;
+    AskedStages asked = { 0, c->f->loc };
+    for (size_t k = 0; k < c->loads.len; k++)
+        if (!plan_load(c, c->loads.data[k], &asked, &used)) return false;
+    if (!first_stages(c, &used)) return false;
     if (used > limit && !some_asked(c))
         return roles_refuse(c, c->f->loc, "the tiles do not fit shared memory");
     add_register_loads(c, limit, &used);
@@ -448,7 +465,7 @@ bool roles_plan_rings(Roles *c)
         return schedule_refuse(c->p, some_asked(c),
             "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used,
             (long long)limit);
-    int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
+    int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
     int fit = deepen_rings(c, limit, most, &used);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&
@@ -456,7 +473,7 @@ bool roles_plan_rings(Roles *c)
             return roles_refuse(c, c->rings.data[k].of->loc,
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
     c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
-    if (fit < asked && fit < most)
-        diag_perf(c->s, most_asked, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
+    if (fit < asked.most && fit < most)
+        diag_perf(c->s, asked.at, "%d buffers a load were asked for, %d fit shared memory", asked.most, fit);
     return true;
 }

@@ -73,8 +73,8 @@ static void test_offsets(void)
         for (int k = 0; k < nxor; k++) masks[k] = rnd(64) << (base + nxor);
         int panel = 1 + (int)rnd(24), pitch = panel * bytes + (int)rnd(3) * bytes;
         if (nxor && 1 << base < bytes) continue;
-        const LayoutShared *s =
-            layout_shared_make(&arena, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
+        const LayoutShared *s = layout_shared_make(
+            &arena, rank, tile, order, bytes, (LayoutRows){ panel, pitch, base, nxor, masks });
         CU_ASSERT_PTR_NOT_NULL_FATAL(s);
         CU_ASSERT(permutes(s));
         uint8_t shift[28];
@@ -97,7 +97,7 @@ static void test_offsets(void)
                   layout_shared_hash(s) == layout_shared_hash(t));
     }
     const uint32_t own = 1u << 4; /* a mask that reads what it writes is no permutation */
-    CU_ASSERT_PTR_NULL(layout_shared_make(&arena, 1, I(64), I(0), 4, 64, 256, 4, 1, &own));
+    CU_ASSERT_PTR_NULL(layout_shared_make(&arena, 1, I(64), I(0), 4, (LayoutRows){ 64, 256, 4, 1, &own }));
 }
 
 /* --- wgmma: the canonical layouts of PTX ISA 9.7.15.5.1.2.1.3, T = 16 bytes of elements -------------- */
