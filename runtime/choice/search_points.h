@@ -99,16 +99,18 @@ typedef struct SearchWorker {
     struct Search *search;
 } SearchWorker;
 
-/* A condition of `require`, and which names it asks for. One that consists of others has their numbers; of
- * another is kept what it says of the values of the names that it asks for, in their order: a bit of `known`
- * and of `holds` each. size: the combinations of these values; 0: too many to be kept. */
+/* A condition of `require`, and which names it asks for; one that consists of others has their numbers. What
+ * it says of the values of these names is kept from when it is first asked, since nothing else decides it: a
+ * bit of `known` and of `holds` for each combination, in the order of the names. size: the combinations; 0:
+ * too many to be kept. */
 enum { MOST_TERMS = 96, MOST_KEPT = 1 << 14 };
 typedef struct SearchTerm {
     const FrontCondition *condition;
     FrontJoin join;
     int part[3];
     bool asks[MOST_NAMES];
-    int size;
+    uint8_t asked[MOST_NAMES]; /* those names */
+    int n_asked, size;
     uint8_t *known, *holds;
 } SearchTerm;
 
