@@ -227,6 +227,7 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     Func *f = NULL;
     KernelOptions options = kernel_options_of(&o->passes);
     options.measure = true;
+    options.declined = o->declined;
     *out = (Compiled){ 0 };
     *code = (GpuCode){ 0 };
     if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
