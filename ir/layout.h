@@ -364,6 +364,9 @@ bool layout_lanes_linear(const Layout *l);
  * (register, lane, warp): that of register r in thread t is T(t) ^ C(r). All accesses then have the same
  * conflicts, because an exclusive or with a constant permutes banks. False: it may be linear all the same. */
 bool layout_offsets_linear(const Layout *l, const LayoutShared *s);
+/* Whether the offset of a register of a thread, before it is swizzled, is that of the thread's first register
+ * and that of the register in the first thread together. */
+bool layout_offsets_add(const Layout *l, const LayoutShared *s);
 /* Wavefronts beyond the fewest possible, summed over all accesses that warp `warp` makes to move l to or from
  * s. */
 uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp);

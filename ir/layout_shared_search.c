@@ -149,9 +149,7 @@ static void forget_other_offsets(SearchAccess *q, const LayoutShared *s)
     q->plain = *s;
 }
 
-/* Whether the offset of a register of a thread is that of the thread's first register and that of the
- * register in the first thread together. */
-static bool offsets_add(const Layout *l, const LayoutShared *s)
+bool layout_offsets_add(const Layout *l, const LayoutShared *s)
 { return l->separable && !memcmp(l->tile, l->cover, sizeof l->tile) && s->panel >= s->tile[s->order[0]]; }
 
 static const Offsets *fill_offsets(
@@ -174,7 +172,7 @@ static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_
     int32_t c[LAYOUT_MAX_RANK];
     if (number < SAMPLED) return fill_offsets(q, s, reg, warp, linear, &q->sample[number]);
     other->known = false;
-    if (warp >= MOST_WARPS || !offsets_add(l, s)) return fill_offsets(q, s, reg, warp, linear, other);
+    if (warp >= MOST_WARPS || !layout_offsets_add(l, s)) return fill_offsets(q, s, reg, warp, linear, other);
     const Offsets *first = fill_offsets(q, s, 0, warp, linear, &q->first[warp]);
     layout_element(l, reg, 0, 0, 0, c);
     const uint32_t more = layout_shared_plain_offset(s, c);

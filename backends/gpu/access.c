@@ -230,27 +230,69 @@ static double wavefronts(
     return n;
 }
 
-static void count_shared(const EmittedAccess *a, const Target *t, AccessCount *out)
+/* A request to shared memory: lanes, those that move something, passes over the banks and the fewest. */
+typedef struct SharedRequest {
+    int lanes, active;
+    double passes, least;
+} SharedRequest;
+
+static SharedRequest shared_request(
+    const EmittedAccess *a, const Target *t, uint32_t reg, uint32_t warp, int width)
 {
     int64_t addr[LAYOUT_MAX_LANES];
+    SharedRequest x = { .lanes = access_lanes(a, NULL, reg, warp, addr) };
+    for (int k = 0; k < x.lanes; k++) x.active += addr[k] != NOTHING;
+    if (x.active) x.passes = wavefronts(a, t, addr, x.lanes, width, &x.least);
+    return x;
+}
+
+/* Whether all of a warp's lanes take part in each request, and the addresses of two requests differ by what
+ * their registers alone add. Whole words only rotate the banks: then both take equally many passes. */
+static bool registers_add(const EmittedAccess *a)
+{ return !a->shared->nxor && layout_offsets_add(a->layout, a->shared); }
+
+static uint32_t offset_in_first_thread(const EmittedAccess *a, uint32_t reg)
+{
+    int32_t c[LAYOUT_MAX_RANK];
+    layout_element(a->layout, reg, 0, 0, 0, c);
+    return layout_shared_offset(a->shared, c);
+}
+
+static void add_shared(AccessCount *out, const SharedRequest *x)
+{
+    if (!x->active) return;
+    out->requests++;
+    out->lanes += x->lanes;
+    out->active += x->active;
+    out->bytes += (double)x->active * out->width;
+    out->moved += x->passes;
+    out->fewest += x->least;
+    if (x->passes - x->least > out->worst) out->worst = x->passes - x->least;
+}
+
+static void count_shared(const EmittedAccess *a, const Target *t, AccessCount *out)
+{
+    enum { WORD = 4 };
+    const bool plain = t->kind == TARGET_CUDA && a->way != WAY_MATRIX && !(a->other && a->exchange),
+               linear = plain && layout_offsets_linear(a->layout, a->shared),
+               adds = plain && !linear && registers_add(a);
+    SharedRequest x = { 0 };
     out->lane_axis = -1;
     out->width = a->way == WAY_MATRIX ? 16 : (int)a->vector.n * a->shared->elem_bytes;
-    for (uint32_t warp = 0; warp < layout_warps(a->layout); warp++)
+    for (uint32_t warp = 0; warp < layout_warps(a->layout); warp++) {
+        uint32_t known = 0; /* the offset of the register that `x` is of */
+        bool any = linear && x.lanes;
         for (uint32_t r = 0; r < layout_regs(a->layout); r++) {
             if (!access_begins(a, r)) continue;
-            int lanes = access_lanes(a, NULL, r, warp, addr), n = 0;
-            double least, all;
-            for (int k = 0; k < lanes; k++) n += addr[k] != NOTHING;
-            if (!n) continue;
-            all = wavefronts(a, t, addr, lanes, out->width, &least);
-            out->requests++;
-            out->lanes += lanes;
-            out->active += n;
-            out->bytes += (double)n * out->width;
-            out->moved += all;
-            out->fewest += least;
-            if (all - least > out->worst) out->worst = all - least;
+            const uint32_t offset = adds ? offset_in_first_thread(a, r) : 0;
+            if (!any || (!linear && !adds) || (offset - known) % WORD) {
+                x = shared_request(a, t, r, warp, out->width);
+                known = offset;
+                any = true;
+            }
+            add_shared(out, &x);
         }
+    }
 }
 
 /* What wgmma or TMA moves, without the threads: pieces of 16 bytes, eight at a time. wgmma reads those of

@@ -48,6 +48,7 @@ typedef struct KernelOptions {
     bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
                          before it accesses memory (CUDA, sm_90 and later) */
     bool watches;     /* waits at mbarriers give up after seconds and say so through SLOT_CHECK */
+    bool *declined; /* set where cp-async-producer declines what it would do if `with` had it; may be NULL */
 } KernelOptions;
 
 /* The options that the flags for passes ask for (options.c). */
@@ -173,6 +174,13 @@ static inline bool kernel_kept(const Instr *load)
 
 static inline bool kernel_skips(const KernelPlan *p, PassId id) { return pass_in(&p->options.skip, id); }
 static inline bool kernel_forces(const KernelPlan *p, PassId id) { return pass_in(&p->options.with, id); }
+/* The same of cp-async-producer, where the answer alone decides: no is noted in options.declined. */
+static inline bool kernel_forces_cp_async(const KernelPlan *p)
+{
+    const bool forces = kernel_forces(p, PASS_CP_ASYNC_PRODUCER);
+    if (!forces && p->options.declined) *p->options.declined = true;
+    return forces;
+}
 
 /* Lowers the kernel in place. Returns false after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);

@@ -93,41 +93,58 @@ static double bytes_moved_once(const Func *f, const EvalEnv *env, const double *
     return all;
 }
 
-/* Walks `n` programs of the kernel's own order for the windows that they load, from the first one on.
- * Clusters whose programs load together are numbered. */
-static Traffic *windows_of(CostWalk *w, int64_t first, int64_t n, int loading)
+/* Walks program `i` of the kernel's own order for the windows that it loads. Clusters whose programs load
+ * together are numbered. */
+static void walk_windows(CostWalk *w, int64_t i, int loading)
 {
-    const EvalEnv *env = w->env;
-    Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
-    for (int64_t i = first; i < first + n; i++) {
-        int64_t k = i / loading;
-        w->rank = i % loading;
-        int64_t coord[3] = { k % env->grid[0], k / env->grid[0] % env->grid[1],
-            k / env->grid[0] / env->grid[1] };
-        cost_walk(w, k, coord);
+    const int64_t k = i / loading, *grid = w->env->grid;
+    int64_t coord[3] = { k % grid[0], k / grid[0] % grid[1], k / grid[0] / grid[1] };
+    w->rank = i % loading;
+    cost_walk(w, k, coord);
+}
+
+/* The programs that run at once, and what they stand for. */
+typedef struct Wave {
+    double part, /* of their number by that of those that are walked */
+        waves;   /* such waves in the launch */
+    int parts;   /* of a program, whose first is walked */
+    double room; /* L2 keeps tensors of fewer bytes */
+} Wave;
+
+/* What all waves load of a tensor, each what the walked programs do. */
+static double loaded_by_all(const CostWalk *w, const Wave *x, int param)
+{ return w->traffic->bytes[param] * x->part * x->waves * x->parts; }
+
+/* Whether all tensors that are only read come from memory once, whatever else programs load: L2 keeps each,
+ * and what was walked already says that all of it is loaded. */
+static bool all_come_once(const CostWalk *w, const Wave *x)
+{
+    for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
+        if (w->f->params[p].kind != PARAM_IN) continue;
+        const double size = cost_tensor_bytes(w->f, w->env, p);
+        if (size >= x->room || loaded_by_all(w, x, p) < size) return false;
     }
-    return t;
+    return true;
 }
 
 /* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves,
  * or all of the tensor once where L2 keeps it. */
 static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
 {
-    double all = 0, part = 1;
+    double all = 0;
+    Wave x = { .part = 1, .parts = parts, .room = w->model->l2_keeps_tensor * (double)l2_bytes };
     int64_t programs = w->programs, n = together < programs ? together : programs;
     if (n > MOST_WALKED) {
-        part = (double)n / MOST_WALKED;
+        x.part = (double)n / MOST_WALKED;
         n = MOST_WALKED;
     }
-    const Traffic *t = windows_of(w, 0, n, loading);
-    double waves = (double)programs / ((double)n * part);
+    x.waves = (double)programs / ((double)n * x.part);
+    w->traffic = arena_new(&w->s->arena, Traffic);
+    for (int64_t i = 0; i < n && !all_come_once(w, &x); i++) walk_windows(w, i, loading);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
-        double size = cost_tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
-        if (w->f->params[p].kind != PARAM_IN) {
-            all += size;
-            continue;
-        }
-        all += loaded < size ? loaded : size < w->model->l2_keeps_tensor * (double)l2_bytes ? size : loaded;
+        double size = cost_tensor_bytes(w->f, w->env, p), loaded = loaded_by_all(w, &x, p);
+        if (w->f->params[p].kind != PARAM_IN) all += size;
+        else all += loaded < size ? loaded : size < x.room ? size : loaded;
     }
     return all;
 }
@@ -137,7 +154,8 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
  * comes to `between`, and what L2 does not keep of that is lost. */
 static double again_from_memory(CostWalk *w, int64_t left, int64_t l2_bytes)
 {
-    const Traffic *t = windows_of(w, w->programs - left, left, 1);
+    const Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    for (int64_t i = w->programs - left; i < w->programs; i++) walk_windows(w, i, 1);
     double room = w->model->l2_keeps_tensor * (double)l2_bytes, unique = 0, loaded = 0, again = 0;
     for (int p = 0; p < MOST_PARAMS; p++) {
         unique += t->bytes[p];

@@ -60,6 +60,7 @@ bool search_add(Search *z, const uint8_t *at)
         if (says_same(z, z->point[i].at, at)) return true;
     for (int j = 0; j < z->n_names; j++)
         if (search_is_idle(z, at, j)) return true;
+    p.same = search_same_code(z, at);
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
     return true;
 }

@@ -117,6 +117,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     }
     CompileTest may_fit = { search_may_fit, &q->device };
     CompileOptions options = *q->options;
+    options.declined = &p->declined;
     const char *skip = options.passes.skip, *rows = pass_info[PASS_KEEP_ROWS].name;
     if (!p->keeps && q->device.target->kind == TARGET_CUDA)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
@@ -202,9 +203,20 @@ static bool open_worker(Search *z, SearchWorker *w)
     return w->ast != NULL;
 }
 
+static void take_estimate(SearchPoint *p)
+{
+    SearchPoint x = *p->same;
+    memcpy(x.at, p->at, sizeof x.at);
+    *p = x;
+}
+
 /* A point for which memory does not suffice, or that the compiler fails on, is not chosen. */
 static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
 {
+    if (p->same) {
+        take_estimate(p);
+        return;
+    }
     p->ns = INFINITY;
     if (!open_worker(z, w)) return;
     if (setjmp(w->s.oom)) p->ns = INFINITY;

@@ -1,9 +1,9 @@
 /* search_idle.c: which configurations are not compiled, because another one tells that they would gain little
- * or nothing (search.h). */
+ * or nothing (search.h), or what their estimate is. */
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
-/* The point that has another listed value of name `j`, `v`, and an estimate; NULL. */
+/* The point that has another value of name `j`, `v`, and an estimate; NULL. */
 static const SearchPoint *estimated_with(const Search *z, const uint8_t *at, int j, int v)
 {
     uint8_t other[MOST_NAMES];
@@ -46,4 +46,18 @@ bool search_is_idle(const Search *z, const uint8_t *at, int j)
         if (never && !p->cp_async) return true;
     }
     return false;
+}
+
+/* cp.async producers that are asked for fill what they fill anyway, unless they declined some of it when they
+ * were not asked for. */
+const SearchPoint *search_same_code(const Search *z, const uint8_t *at)
+{
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        if (!m->hint || m->hint->search != SEARCH_WITH_CP_ASYNC || !m->absent) continue;
+        if (at[j] == m->declared || !m->values[at[j]].i) continue;
+        const SearchPoint *p = estimated_with(z, at, j, m->declared);
+        if (p && !p->declined) return p;
+    }
+    return NULL;
 }

@@ -180,11 +180,12 @@ static int add_term(Search *z, const FrontCondition *c)
         if ((t->part[k] = add_term(z, part[k])) < 0) return -1;
         for (int i = 0; i < z->n_names; i++) t->asks[i] |= z->term[t->part[k]].asks[i];
     }
-    if (t->join != FRONT_ASK) return number;
     t->size = 1;
     for (int i = 0; i < z->n_names; i++) {
-        t->asks[i] = frontend_condition_names(z->ast, z->tune, c, z->name[i].name);
-        if (t->asks[i]) t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
+        if (t->join == FRONT_ASK) t->asks[i] = frontend_condition_names(z->ast, z->tune, c, z->name[i].name);
+        if (!t->asks[i]) continue;
+        t->asked[t->n_asked++] = (uint8_t)i;
+        t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
     }
     if (!t->size) return number;
     t->known = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
@@ -256,23 +257,29 @@ static bool ask(const Search *z, const SearchPoint *p, const FrontCondition *c)
              : frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
 }
 
-static bool term_holds(Search *z, const SearchPoint *p, int term)
+static bool term_holds(Search *z, const SearchPoint *p, int term);
+
+static bool find_out(Search *z, const SearchPoint *p, const SearchTerm *t)
 {
-    SearchTerm *t = &z->term[term];
-    int at = 0;
     switch (t->join) {
     case FRONT_ALL: return term_holds(z, p, t->part[0]) && term_holds(z, p, t->part[1]);
     case FRONT_ANY: return term_holds(z, p, t->part[0]) || term_holds(z, p, t->part[1]);
     case FRONT_SELECT: return term_holds(z, p, t->part[term_holds(z, p, t->part[0]) ? 1 : 2]);
     case FRONT_ASK: break;
     }
-    if (!t->size) return ask(z, p, t->condition);
-    for (int i = 0; i < z->n_names; i++)
-        if (t->asks[i]) at = at * z->name[i].n + p->at[i];
+    return ask(z, p, t->condition);
+}
+
+static bool term_holds(Search *z, const SearchPoint *p, int term)
+{
+    const SearchTerm *t = &z->term[term];
+    int at = 0;
+    if (!t->size) return find_out(z, p, t);
+    for (int k = 0; k < t->n_asked; k++) at = at * z->name[t->asked[k]].n + p->at[t->asked[k]];
     const uint8_t bit = (uint8_t)(1 << at % 8);
     if (!(t->known[at / 8] & bit)) {
         t->known[at / 8] |= bit;
-        if (ask(z, p, t->condition)) t->holds[at / 8] |= bit;
+        if (find_out(z, p, t)) t->holds[at / 8] |= bit;
     }
     return t->holds[at / 8] & bit;
 }

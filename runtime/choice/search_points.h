@@ -72,18 +72,20 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
-    bool divided;               /* loops are, among CTAs */
-    bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
-    bool cluster_given;         /* it is said whether they are to */
-    bool parts_given;           /* it is said in how many parts, be it one */
-    bool few_stages;            /* producers run two steps ahead at most */
-    bool one_stage;             /* and not while a step is multiplied */
-    bool keeps, kept;           /* rows may stay in shared memory; they do */
-    bool may_keep;              /* they would, or begin anywhere, if they might */
-    bool rows;                  /* registers hold rows, of whole vectors, while these are reduced */
-    bool begins;                /* they begin anywhere, and stay there if there are enough threads */
-    int weights;                /* vectors that are read beside such rows */
-    int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
+    bool divided;                   /* loops are, among CTAs */
+    bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
+    bool cluster_given;             /* it is said whether they are to */
+    bool parts_given;               /* it is said in how many parts, be it one */
+    bool few_stages;                /* producers run two steps ahead at most */
+    bool one_stage;                 /* and not while a step is multiplied */
+    bool keeps, kept;               /* rows may stay in shared memory; they do */
+    bool may_keep;                  /* they would, or begin anywhere, if they might */
+    bool rows;                      /* registers hold rows, of whole vectors, while these are reduced */
+    bool begins;                    /* they begin anywhere, and stay there if there are enough threads */
+    int weights;                    /* vectors that are read beside such rows */
+    int ctas, threads, cluster;     /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
+    bool declined;                  /* cp.async producers would fill more, if that were asked for */
+    const struct SearchPoint *same; /* an earlier point that gives the same code, or NULL */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
 
@@ -99,16 +101,18 @@ typedef struct SearchWorker {
     struct Search *search;
 } SearchWorker;
 
-/* A condition of `require`, and which names it asks for. One that consists of others has their numbers; of
- * another is kept what it says of the values of the names that it asks for, in their order: a bit of `known`
- * and of `holds` each. size: the combinations of these values; 0: too many to be kept. */
+/* A condition of `require`, and which names it asks for; one that consists of others has their numbers. What
+ * it says of the values of these names is kept from when it is first asked, since nothing else decides it: a
+ * bit of `known` and of `holds` for each combination, in the order of the names. size: the combinations; 0:
+ * too many to be kept. */
 enum { MOST_TERMS = 96, MOST_KEPT = 1 << 14 };
 typedef struct SearchTerm {
     const FrontCondition *condition;
     FrontJoin join;
     int part[3];
     bool asks[MOST_NAMES];
-    int size;
+    uint8_t asked[MOST_NAMES]; /* those names */
+    int n_asked, size;
     uint8_t *known, *holds;
 } SearchTerm;
 
@@ -157,6 +161,8 @@ bool search_forbidden(Search *, const uint8_t *at, const bool *may_change);
 /* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
  */
 bool search_is_idle(const Search *, const uint8_t *at, int j);
+/* A point with an estimate that gives the same code as `at`; NULL: none is known. */
+const SearchPoint *search_same_code(const Search *, const uint8_t *at);
 /* The value of name `j` that stands for all that say the same at this point. */
 uint8_t search_said(const Search *, const uint8_t *at, int j);
 

@@ -232,6 +232,7 @@ bool compile_lowered(
     Func *f = NULL;
     KernelOptions options = kernel_options_of(&o->passes);
     options.measure = true;
+    options.declined = o->declined;
     *out = (Compiled){ 0 };
     *code = (GpuCode){ 0 };
     if (!compile_to_ir(j, NULL, &f)) return false;

@@ -346,15 +346,16 @@ int roles_cp_async_rings(const Roles *c)
  * word by word (bench/notes/decisions.md, "Behind the decisions"). */
 bool roles_cp_async_gains(Roles *c)
 {
-    bool gain = roles_cp_async_rings(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
+    bool gain = roles_cp_async_rings(c) < 2;
     for (size_t k = 0; k < c->loads.len && !gain; k++) {
         const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
         gain = (d && d->form == LOAD_STAGES_CP_ASYNC) || (roles_ring(c, c->loads.data[k])->by_cp_async &&
                                                              kernel_access_bytes(c->f, c->loads.data[k]) < 4);
     }
-    return gain || roles_refuse(c, c->f->loc,
-                       "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
-                       "faster than cp.async producer warps for both");
+    return gain || kernel_forces_cp_async(c->p) ||
+           roles_refuse(c, c->f->loc,
+               "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
+               "faster than cp.async producer warps for both");
 }
 
 /* --- how many warps ---------------------------------------------------------------------------------- */
