@@ -114,7 +114,8 @@ Verdict oracle_check(Oracle *z, Problem *p, bool without, bool with)
     Run run;
     char path[160];
     if (!run_prepare(&run, p, z->folder, path, sizeof path, v.text, sizeof v.text)) return v;
-    if (!run_on(z->oracle, z->oracle_state, &run, p, false, &v)) return v;
+    z->unfit = !run_on(z->oracle, z->oracle_state, &run, p, false, &v);
+    if (z->unfit) return v;
     keep_as_wanted(p);
     int64_t *words = wide_words(p);
     for (int passes = 0; passes < 2 && v.ok; passes++) {

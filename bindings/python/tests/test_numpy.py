@@ -187,7 +187,7 @@ class Calls(unittest.TestCase):
             "store(Y[i +: 1], load(A[0 +: 1])); }"
         )["fill"]
         one = np.array([3], np.float32)
-        with self.assertRaisesRegex(tile.ArgumentError, "dimension N is not known"):
+        with self.assertRaisesRegex(tile.ArgumentError, "dimension N is not known: .*N=\\.\\.\\."):
             fill(one)
         for _ in range(2):
             self.assertEqual(list(fill(one, N=4)), [3] * 4)
