@@ -2,8 +2,8 @@
 #pragma once
 #include "random_kernel.h"
 
-/* What launch number `launch`, from 1 on, has in place of the kernel's own sizes and views. The kernel and its
- * types are the same, so that a program that keeps the kernel chooses among its variants. */
+/* What launch number `launch`, from 1 on, has in place of the kernel's own sizes and views. The kernel and
+ * its types are the same, so that a program that keeps the kernel chooses among its variants. */
 typedef struct RandomAgain {
     char sizes[256], views[256];
 } RandomAgain;

@@ -59,7 +59,8 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     return true;
 }
 
-bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, bool both, int again, char *why, size_t size)
+bool random_check(
+    Oracle *z, const RandomKernel *k, uint64_t seed, bool both, int again, char *why, size_t size)
 {
     char name[32];
     snprintf(name, sizeof name, "random%llu", (unsigned long long)seed);

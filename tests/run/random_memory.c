@@ -236,9 +236,9 @@ void program_scatter(Program *x)
 
 static bool is_added(const Value *v, const void *none)
 {
-    return v->e.rank <= 3 && (v->type == T_I32 || v->type == T_I64 || v->type == T_U32 || v->type == T_U64 ||
-                                 v->type == T_F32 || v->type == T_F64 || v->type == T_F16 ||
-                                 v->type == T_BF16);
+    return v->e.rank <= 3 &&
+           (v->type == T_I32 || v->type == T_I64 || v->type == T_U32 || v->type == T_U64 ||
+               v->type == T_F32 || v->type == T_F64 || v->type == T_F16 || v->type == T_BF16);
 }
 
 /* Old values are known where places differ; where they do not, the sum is. A sum of f16 and bf16 is rounded,
