@@ -209,6 +209,23 @@ static V lower_unary(Lower *l, const Node *n)
 /* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken:
  * expressions have no effects, and a load out of range gives its pad, so nobody can tell. The same holds for
  * && and ||. */
+/* `c ? a : b` of values; of two tuples of as many parts, part by part. */
+static V choose(Lower *l, Loc loc, V c, V a, V b)
+{
+    if (a.kind != V_TUPLE || b.kind != V_TUPLE || a.n != b.n) {
+        V v[3] = { c, a, b };
+        if (a.kind == V_TUPLE && b.kind == V_TUPLE)
+            return lower_error(l, loc, "`?:` of a tuple of %d and a tuple of %d", a.n, b.n);
+        return lower_apply(l, loc, "`?:`", OP_WHERE, v, 3, NO_ATTRS);
+    }
+    V *items = arena_alloc(&l->s->arena, (size_t)a.n * sizeof *items);
+    for (int k = 0; k < a.n; k++) {
+        items[k] = choose(l, loc, c, a.items[k], b.items[k]);
+        if (items[k].kind == V_ERROR) return value_error();
+    }
+    return (V){ .kind = V_TUPLE, .n = a.n, .items = items };
+}
+
 static V lower_cond(Lower *l, const Node *n)
 {
     V c = lower_expr(l, n->kids[0]);
@@ -221,8 +238,9 @@ static V lower_cond(Lower *l, const Node *n)
     if (value_rank(c))
         return lower_error_note(l, n->kids[0]->loc, "where(condition, a, b) chooses element by element",
             "the condition of `?:` must be a scalar, not %s", value_describe(l, c));
-    V v[3] = { c, lower_expr(l, n->kids[1]), lower_expr(l, n->kids[2]) };
-    return lower_apply(l, n->loc, "`?:`", OP_WHERE, v, 3, NO_ATTRS);
+    const V a = lower_expr(l, n->kids[1]), b = lower_expr(l, n->kids[2]);
+    if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
+    return choose(l, n->loc, c, a, b);
 }
 
 /* --- names ------------------------------------------------------------------------------------------- */

@@ -94,7 +94,10 @@ static tile_status find_extents(const Wanted *w, const Func *f, Session *s)
         int n = 0;
         if (v) missing = unknown_in(f, v);
         for (const Dim *x = f->dims; x < d; x++) n += x->text != NULL;
-        if (missing) return launch_bad(k, TILE_ERROR_SHAPE, me, "dimension %s is not known", missing->name);
+        if (missing)
+            return launch_bad(k, TILE_ERROR_SHAPE, me,
+                "dimension %s is not known: no tensor that is given has it, and no binding names it (%s=...)",
+                missing->name, missing->name);
         w->extents[a] = v ? values[n] : d->extent;
         if (w->extents[a] < 0)
             return launch_bad(k, TILE_ERROR_SHAPE, me, "axis %d (%s) would have %lld elements", a,

@@ -16,7 +16,8 @@ typedef struct Recipe {
      * names or numbers. fill (inputs): normal (the default; small whole numbers for integer types), unit,
      * ones, int:K (whole numbers in -K..K), extremes:K (the same, one in 40 NaN, infinite, -0 or large),
      * index:DIM (whole numbers in 0..DIM-1), offsets:DIM (ascending from 0 to DIM: where parts begin and
-     * end), mask (normal, a quarter of it -inf), masked-start (first half of the row -inf) */
+     * end), mask (normal, a quarter of it -inf), masked-start (first half of the row -inf), bits (of
+     * integers: any pattern of the type) */
     const char *tensors;
     const char *scalars; /* "type NAME=value; ..." */
     const char *consts;  /* "T=f16 ..." defaults a case may override */

@@ -44,7 +44,7 @@ static void run(void *user, const char *name, const PreludeEntry *e)
         if ((t->part && !strstr(name, t->part)) || !function_kernel(&function_rows[r], name, &k)) continue;
         if (t->served++ % t->shares != t->share) return;
         /* the seed names the kernel's file, which executors remember */
-        bool ok = random_check(&t->z, &k, (uint64_t)t->ran, true, why, sizeof why);
+        bool ok = random_check(&t->z, &k, (uint64_t)t->ran, true, 0, why, sizeof why);
         const char *(*emission)(const void *) = t->z.executor->text;
         const char *text = emission ? emission(t->z.state) : NULL;
         if (!ok) printf("FAIL %s: %s\n", name, why);

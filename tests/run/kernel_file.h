@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 typedef struct KernelFile {
-    char text[16384], tensors[1024], scalars[256], launch[4][160], sizes[512], consts[256], defaults[128],
+    char text[16384], tensors[1536], scalars[256], launch[4][160], sizes[512], consts[256], defaults[128],
         views[256], special[64], fill[256], bounds[64];
     bool exact,
         drawn; /* drawn: sizes hold ranges. defaults: of const types that the alternatives leave out */

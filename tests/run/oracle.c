@@ -66,6 +66,41 @@ static void keep_as_wanted(Problem *p)
     free(all);
 }
 
+/* Integers of 64 bits do not all fit in the doubles by which outputs are compared. Their words, one after
+ * another, of all such outputs (malloc); NULL: there are none. */
+static int64_t *wide_words(const Problem *p)
+{
+    size_t n = 0;
+    int64_t *all = NULL;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const Tensor *t = &p->tensors[i];
+        const bool wide = t->type == REF_I64 || t->type == REF_U64;
+        if (!wide || !t->count || (t->role != ROLE_OUT && t->role != ROLE_INOUT)) continue;
+        all = realloc(all, (n + (size_t)t->count) * sizeof *all);
+        if (!all) abort();
+        for (int64_t e = 0; e < t->count; e++)
+            memcpy(&all[n++], t->base + (int64_t)t->offset + tensor_offset(t, e) * 8, sizeof *all);
+    }
+    return all;
+}
+
+static void check_words(const Problem *p, const int64_t *want, Verdict *v)
+{
+    int64_t *got = wide_words(p), at = 0;
+    for (int i = 0; i < p->n_tensors && v->ok; i++) {
+        const Tensor *t = &p->tensors[i];
+        const bool wide = t->type == REF_I64 || t->type == REF_U64;
+        if (!wide || (t->role != ROLE_OUT && t->role != ROLE_INOUT)) continue;
+        for (int64_t e = 0; e < t->count && v->ok; e++, at++)
+            if (got[at] != want[at]) {
+                v->ok = false;
+                snprintf(v->text, sizeof v->text, "%s, element %lld in row-major order: %#llx, want %#llx",
+                    t->name, (long long)e, (unsigned long long)got[at], (unsigned long long)want[at]);
+            }
+    }
+    free(got);
+}
+
 static bool run_on(const Executor *e, void *state, Run *run, Problem *p, bool passes, Verdict *v)
 {
     problem_reset(p);
@@ -79,13 +114,16 @@ Verdict oracle_check(Oracle *z, Problem *p, bool without, bool with)
     Run run;
     char path[160];
     if (!run_prepare(&run, p, z->folder, path, sizeof path, v.text, sizeof v.text)) return v;
-    if (!run_on(z->oracle, z->oracle_state, &run, p, false, &v)) return v;
+    z->unfit = !run_on(z->oracle, z->oracle_state, &run, p, false, &v);
+    if (z->unfit) return v;
     keep_as_wanted(p);
-    for (int passes = 0; passes < 2; passes++) {
+    int64_t *words = wide_words(p);
+    for (int passes = 0; passes < 2 && v.ok; passes++) {
         if (!(passes ? with : without)) continue;
-        if (!run_on(z->executor, z->state, &run, p, passes, &v)) return v;
+        if (!run_on(z->executor, z->state, &run, p, passes, &v)) break;
         v = problem_check(p);
-        if (!v.ok) return v;
+        if (v.ok) check_words(p, words, &v);
     }
+    free(words);
     return v;
 }

@@ -276,13 +276,31 @@ static bool begins(const char *s, const char *with)
     return !*with;
 }
 
+/* Bits of any pattern, among them small numbers and both ends of the type, for integers of any width. */
+static void fill_bits(Maker *k, Tensor *t)
+{
+    const size_t size = ref_type_size(t->type);
+    for (int64_t i = 0; i < t->count; i++) {
+        const uint64_t any = ref_random(&k->random), kind = ref_random_below(&k->random, 8);
+        uint64_t w = kind < 4 ? any : kind == 4 ? any % 8 : kind == 5 ? UINT64_MAX : any >> (any & 63);
+        if (kind == 7) w = (UINT64_C(1) << (8 * size - 1)) - (any & 1);
+        unsigned char *at = (unsigned char *)view_data(t) + tensor_offset(t, i) * (int64_t)size;
+        for (size_t b = 0; b < size; b++) at[b] = (unsigned char)(w >> (8 * b));
+        t->values[i] = ref_get(t->type, view_data(t), tensor_offset(t, i));
+    }
+}
+
 static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
 {
     static const char *const known[] = { "normal", "unit", "ones",
-        "int:", "extremes:", "index:", "offsets:", "mask", "masked-start" };
+        "int:", "extremes:", "index:", "offsets:", "mask", "masked-start", "bits" };
     bool found = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= begins(fill, known[i]);
     if (!found) return fail(k, "table: fill '%s'", fill);
+    if (!strcmp(fill, "bits")) {
+        if (ref_type_is_float(t->type) || t->type == REF_BOOL) return fail(k, "table: bits of %s", t->name);
+        return fill_bits(k, t), true;
+    }
     int64_t limit = 0;
     const char *colon = strchr(fill, ':');
     if (colon && !find_size(k->p, colon + 1, &limit)) return fail(k, "table: size '%s'", colon + 1);

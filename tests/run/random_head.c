@@ -24,8 +24,11 @@ static bool has_tensor(const Arranger *a, const RandomHead *h, const RandomTenso
 static void view(Arranger *a, const RandomHead *h, const RandomTensor *t)
 {
     RandomKernel *k = a->k;
-    int rank = *t->dims != 0;
-    for (const char *c = t->dims; (c = strchr(c, ',')); c++) rank++;
+    int rank = *t->dims != 0, depth = 0;
+    for (const char *c = t->dims; *c; c++) {
+        depth += (*c == '(') - (*c == ')');
+        rank += *c == ',' && !depth;
+    }
     if (is_step_order(t)) return;
     const char kind = chance(a, h->views) ? arrange_view(a, rank, !strcmp(t->role, "in")) : 0;
     if (kind && strlen(k->views) + 10 < sizeof k->views)

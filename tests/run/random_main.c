@@ -31,7 +31,7 @@ static bool run_seed(Fuzz *z, uint64_t seed)
     RandomKernel *k = malloc(sizeof *k);
     z->make(seed, k);
     char why[2000];
-    bool ok = random_check(&z->z, k, seed, true, why, sizeof why);
+    bool ok = random_check(&z->z, k, seed, true, 0, why, sizeof why);
     if (!ok) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, why), random_show(stdout, k, seed);
     free(k);
     return ok;

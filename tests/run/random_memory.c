@@ -9,6 +9,7 @@ static const char *fill_of(Program *x, ValueType t)
 {
     if (t == T_BOOL) return "int:1";
     if (type_float(t)) return CHOOSE(x->a, "int:3", "int:7");
+    if (chance(x->a, 25)) return "bits";
     return type_signed(t) ? CHOOSE(x->a, "int:9", "int:100", "int:5") : "index:FILL";
 }
 
@@ -41,7 +42,8 @@ const Slice *program_slice(Program *x, bool own, ValueType type, int rank)
         else if (operand) arrange_append(s->dims, sizeof s->dims, "%s%s", k ? "," : "", CHOOSE(a, "P", "Q"));
         else
             arrange_append(s->dims, sizeof s->dims, "%s%s", own || k ? "," : "",
-                CHOOSE(a, "P", "Q", "R", "P", "Q", "R", "1", "2", "5", "16", "24"));
+                CHOOSE(a, "P", "Q", "R", "P", "Q", "R", "1", "2", "5", "16", "24", "cdiv(P, 4)", "Q + 3",
+                    "max(P, Q)", "R * 2"));
     x->tensors[x->n_slices++] =
         (RandomTensor){ own ? "inout" : "in", s->name, s->dims, type_name(s->type), fill_of(x, s->type) };
     return s;
@@ -234,11 +236,13 @@ void program_scatter(Program *x)
 
 static bool is_added(const Value *v, const void *none)
 {
-    return v->e.rank <= 3 && (v->type == T_I32 || v->type == T_I64 || v->type == T_U32 || v->type == T_U64 ||
-                                 v->type == T_F32 || v->type == T_F64);
+    return v->e.rank <= 3 &&
+           (v->type == T_I32 || v->type == T_I64 || v->type == T_U32 || v->type == T_U64 ||
+               v->type == T_F32 || v->type == T_F64 || v->type == T_F16 || v->type == T_BF16);
 }
 
-/* Old values are known where places differ; where they do not, the sum is. */
+/* Old values are known where places differ; where they do not, the sum is. A sum of f16 and bf16 is rounded,
+ * but in the order of the program. */
 void program_atomic(Program *x)
 {
     Arranger *a = x->a;
@@ -273,7 +277,7 @@ void program_atomic(Program *x)
         return;
     }
     const char *f =
-        real ? CHOOSE(a, "atomic_add", "atomic_exch")
+        real ? CHOOSE(a, "atomic_add", "atomic_exch", "atomic_max", "atomic_min")
              : CHOOSE(a, "atomic_add", "atomic_max", "atomic_min", "atomic_xor", "atomic_exch", "atomic_cas");
     arrange_write(e, sizeof e, "%s(%s[%s], %s%s%s)", f, s->name, at, value_read(x, v),
         strstr(f, "cas") ? CHOOSE(a, ", 1", ", 0") : "", v->e.rank ? mask(x, &v->e) : "");

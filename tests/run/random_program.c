@@ -358,8 +358,11 @@ static void parameters(Program *x, const char *clauses)
             .views = 20,
             .extremes = x->extremes },
         clauses);
-    snprintf(k->scalars, sizeof k->scalars, "i32 n=%d; u8 u=%d; i64 l=%d; f64 d=%d; f32 f=-1",
-        below(a, 12) - 3, below(a, 9), below(a, 100) - 50, below(a, 7) - 3);
+    snprintf(k->scalars, sizeof k->scalars, "i32 n=%d; u8 u=%d; i64 l=%s; f64 d=%d; f32 f=-1",
+        below(a, 12) - 3, below(a, 9),
+        CHOOSE(a, "-50", "17", "3", "-1", "0", "49", "4611686018427387904", "-9223372036854775808",
+            "4294967296", "-2147483649"),
+        below(a, 7) - 3);
     arrange_append(k->launch, sizeof k->launch, " n u l d f -");
     const int g = chance(a, 90) ? x->programs : 1 + below(a, 4), less = below(a, 3) * below(a, 16);
     snprintf(k->sizes, sizeof k->sizes, "P=%d Q=%d R=%d GA=%d GB=%d GC=%d G=%d G16=%d G64=%d FILL=9",

@@ -10,6 +10,7 @@
  * happened; --list: which hints, cache modes and functions of the prelude the kernels used;
  * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1.
  * --draws: runs of a kernel in an emulator, each in an order of its own (1).
+ * --again: further launches of a kernel, with other extents and strides (0).
  * Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "coverage.h"
@@ -45,7 +46,7 @@ typedef struct Queue {
     const char *device, *save, *file, *list;
     MakeKernel *make;
     uint64_t first, count, batch, next;
-    int jobs, limit, seconds, draws;
+    int jobs, limit, seconds, draws, again;
     char folder[32]; /* of what the children say */
     Job job[MOST_JOBS];
     Progress *progress; /* shared; the last one is for the kernel that is reduced */
@@ -90,9 +91,9 @@ static bool check(
 {
     const Executor *e = q->oracle.executor;
     if (e->thorough) e->thorough(q->oracle.state, j->thorough);
-    if (random_check(&q->oracle, k, seed, both, why, size)) return true;
+    if (random_check(&q->oracle, k, seed, both, q->again, why, size)) return true;
     if (j->thorough || !e->thorough || !e->thorough(q->oracle.state, true)) return false;
-    if (!random_check(&q->oracle, k, seed, both, why, size)) return false;
+    if (!random_check(&q->oracle, k, seed, both, q->again, why, size)) return false;
     q->progress[j->index].slips++;
     return true;
 }
@@ -364,6 +365,7 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--batch"))) q->batch = strtoull(v, NULL, 0);
     else if ((v = value_of(arg, "--jobs"))) q->jobs = atoi(v);
     else if ((v = value_of(arg, "--draws"))) q->draws = atoi(v);
+    else if ((v = value_of(arg, "--again"))) q->again = atoi(v);
     else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
     else if ((v = value_of(arg, "--file")))

@@ -70,9 +70,10 @@ class _Call:
         a = self.arguments[i]
         try:
             if hasattr(value, "__index__"):
-                n = value.__index__()
-                if not -1 << 63 <= n < 1 << (64 if p.dtype == "u64" else 63):
-                    raise ArgumentError(f"{p.name}: {n} does not fit 64 bits", "TILE_ERROR_DTYPE")
+                n, dtype = value.__index__(), self.handle.dtypes[i]
+                if not 0 <= n + (0 if dtype == "u64" else 1 << 63) < 1 << 64:
+                    kind = "u64" if dtype == "u64" else "64 bits"
+                    raise ArgumentError(f"{p.name}: {n} does not fit {kind}", "TILE_ERROR_DTYPE")
                 a.kind, a.value.i = _lib.ARG_INT, n - (1 << 64) if n >= 1 << 63 else n
             else:
                 a.kind, a.value.f = _lib.ARG_FLOAT, float(value)

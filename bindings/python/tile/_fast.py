@@ -134,7 +134,8 @@ def _arguments(kernel: Any, family: _Family) -> tuple:
         heads.append(f"{a}=D[{j}], ")
         if p.kind == "scalar":
             real = kernel._floats[at[p.name]]
-            whole = f"type({a}) is int and {-1 << 63} <= {a} < {1 << 63}"
+            least = -1 << 63 if p.dtype in _lib.DTYPE and p.dtype != "u64" else 0
+            whole = f"type({a}) is int and {least} <= {a} < {1 << 63}"
             tests.append(f"(type({a}) is float or {whole})" if real else whole)
             writes.append(f"{'f' if real else 'i'}[{2 * at[p.name] + 1}] = {a}")
             if p.name in kernel._derived:

@@ -61,6 +61,12 @@ class TuneResult(Record):
     reason: str
 
 
+def _told(value: Any) -> Any:
+    """Tells a value from others in a key: 0.0 and -0.0, which are equal, and NaN, which does not equal itself,
+    become texts."""
+    return str(value) if isinstance(value, float) and (not value or value != value) else value
+
+
 def _source_of(module: Module, name: str) -> tuple[str, str]:
     """The text of a kernel and the comment above it."""
     import re
@@ -165,13 +171,13 @@ class Kernel:
     def bind(self, **values: Any) -> "Kernel":
         """A kernel with these consts, types, dimensions or hints fixed. Values are numbers, bools, names of
         types such as "f16", or types of NumPy and PyTorch. Nothing is compiled."""
-        key = (*values, *values.values(), *map(type, values.values()))
+        key = (*values, *map(_told, values.values()), *map(type, values.values()))
         try:
             kernel = self._specialized.get(key)
         except TypeError:
             raise self._not_bound(values) from None
         if kernel is None:
-            ordered = tuple(sorted(((n, type(v), v) for n, v in values.items()), key=lambda item: item[0]))
+            ordered = tuple(sorted(((n, type(v), _told(v)) for n, v in values.items()), key=lambda t: t[0]))
             with _lock:
                 kernel = self._specialized.get(ordered)
                 if kernel is None:
