@@ -174,13 +174,6 @@ static inline bool kernel_kept(const Instr *load)
 
 static inline bool kernel_skips(const KernelPlan *p, PassId id) { return pass_in(&p->options.skip, id); }
 static inline bool kernel_forces(const KernelPlan *p, PassId id) { return pass_in(&p->options.with, id); }
-/* The same of cp-async-producer, where the answer alone decides: no is noted in options.declined. */
-static inline bool kernel_forces_cp_async(const KernelPlan *p)
-{
-    const bool forces = kernel_forces(p, PASS_CP_ASYNC_PRODUCER);
-    if (!forces && p->options.declined) *p->options.declined = true;
-    return forces;
-}
 
 /* Lowers the kernel in place. Returns false after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);

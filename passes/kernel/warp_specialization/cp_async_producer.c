@@ -352,7 +352,7 @@ bool roles_cp_async_gains(Roles *c)
         gain = (d && d->form == LOAD_STAGES_CP_ASYNC) || (roles_ring(c, c->loads.data[k])->by_cp_async &&
                                                              kernel_access_bytes(c->f, c->loads.data[k]) < 4);
     }
-    return gain || kernel_forces_cp_async(c->p) ||
+    return gain || roles_force_cp_async(c->p) ||
            roles_refuse(c, c->f->loc,
                "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
                "faster than cp.async producer warps for both");

@@ -218,7 +218,7 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
     int want = wanted_side(load);
     /* A tile that must be transposed element by element is slower with cp.async producers than on the
      * portable path (bench/notes/decisions.md, "Behind the decisions"). */
-    if (want >= 0 && want != memory_side(c, load) && !kernel_forces_cp_async(c->p)) return false;
+    if (want >= 0 && want != memory_side(c, load) && !roles_force_cp_async(c->p)) return false;
     bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) &&
                (want < 0 || want == memory_side(c, load) || through_registers(load));
     c->why = why;

@@ -177,3 +177,11 @@ Ring *roles_taken_ring(Roles *, const Instr *load);
 /* Makes the block, a copy of the consumers', that of the producer: loads that it does become puts, and
  * everything else that they do not need is erased. With OP_RING_CP_ASYNC, that of the cp.async producers. */
 void roles_make_producer(Roles *, Block *, Op put);
+
+/* kernel_forces for cp-async-producer, where the answer alone decides: no is noted in options.declined. */
+static inline bool roles_force_cp_async(const KernelPlan *p)
+{
+    const bool forces = kernel_forces(p, PASS_CP_ASYNC_PRODUCER);
+    if (!forces && p->options.declined) *p->options.declined = true;
+    return forces;
+}
