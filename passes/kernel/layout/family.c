@@ -403,14 +403,12 @@ static const Layout *blocked(Layouter *c, Group *g, int rank, const int64_t *sha
     return g->blocked;
 }
 
-static bool is_of_fragments(const Group *g, int rank) { return g->mma && g->native && rank == 2; }
-
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     const Layout *l;
-    if (is_of_fragments(g, rank)) {
+    if (g->mma && g->native && rank == 2) {
         if (!g->warps[0]) group_split_warps(c->p, g);
         l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
     } else {
@@ -427,8 +425,10 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
     return l;
 }
 
-static const Layout *make_layout(Layouter *c, Group *g, const Type *t)
+static const Layout *layout_for(Layouter *c, const Value *v)
 {
+    Group *g = group_of(c, v);
+    const Type *t = v->type;
     int64_t shape[TILE_MAX_RANK];
     bool sliced[TILE_MAX_RANK] = { 0 };
     for (int a = 0; a < t->rank; a++) {
@@ -442,22 +442,6 @@ static const Layout *make_layout(Layouter *c, Group *g, const Type *t)
     for (int a = 0; a < t->rank; a++)
         if (sliced[a]) l = layout_slice(&c->s->arena, l, a, true);
     return l;
-}
-
-/* In a group of fragments only the shape of a value decides its layout, and values have few shapes: that of
- * the product, and that of its rows' statistics. */
-static const Layout *layout_for(Layouter *c, const Value *v)
-{
-    Group *g = group_of(c, v);
-    const Type *t = v->type;
-    if (!is_of_fragments(g, t->rank)) return make_layout(c, g, t);
-    GroupFragments *x = g->fragments;
-    if (x[0].layout && memcmp(x[0].shape, t->shape, sizeof x->shape)) x++;
-    if (!x->layout || memcmp(x->shape, t->shape, sizeof x->shape)) {
-        x->layout = make_layout(c, g, t);
-        memcpy(x->shape, t->shape, sizeof x->shape);
-    }
-    return x->layout;
 }
 
 void group_assign(Layouter *c, Value *v)

@@ -4,12 +4,6 @@
 #pragma once
 #include "passes/kernel/warp_specialization/bulk_store.h"
 
-/* The layout of a group's values of two axes with this shape. */
-typedef struct GroupFragments {
-    const Layout *layout; /* NULL: none yet */
-    int64_t shape[2];
-} GroupFragments;
-
 typedef struct Group {
     bool mma; /* the group holds the result of a matrix product */
     /* The kind of the first product that a matrix unit computes. The results of other products are converted
@@ -60,11 +54,10 @@ typedef struct Group {
     int taken, given;
     bool component_of;
     bool visiting;
-    bool circular;               /* the group whose layout it would take asked for its own */
-    bool followed;               /* has the layout in which its first value comes from another group's */
-    bool joined;                 /* records lie where the tiles are of which they are joined (components.c) */
-    const Layout *blocked;       /* the last layout of blocks that a value asked for, and its shape */
-    GroupFragments fragments[2]; /* of a group of fragments: its first shape, and the last other one */
+    bool circular;         /* the group whose layout it would take asked for its own */
+    bool followed;         /* has the layout in which its first value comes from another group's */
+    bool joined;           /* records lie where the tiles are of which they are joined (components.c) */
+    const Layout *blocked; /* the last layout of blocks that a value asked for, and its shape */
     int64_t shape[TILE_MAX_RANK];
 } Group;
 
