@@ -206,9 +206,6 @@ static V lower_unary(Lower *l, const Node *n)
         l, n->loc, arena_printf(&l->s->arena, "`%s`", ast_operator_text(o)), operator_op(o), &a, 1, NO_ATTRS);
 }
 
-/* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken:
- * expressions have no effects, and a load out of range gives its pad, so nobody can tell. The same holds for
- * && and ||. */
 /* `c ? a : b` of values; of two tuples of as many parts, part by part. */
 static V choose(Lower *l, Loc loc, V c, V a, V b)
 {
@@ -226,6 +223,9 @@ static V choose(Lower *l, Loc loc, V c, V a, V b)
     return (V){ .kind = V_TUPLE, .n = a.n, .items = items };
 }
 
+/* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken:
+ * expressions have no effects, and a load out of range gives its pad, so nobody can tell. The same holds for
+ * && and ||. */
 static V lower_cond(Lower *l, const Node *n)
 {
     V c = lower_expr(l, n->kids[0]);
