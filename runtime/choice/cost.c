@@ -254,17 +254,16 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->memory = bytes_moved_once(f, env, written);
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
+    w.walk = SAMPLES; /* what samples found out is not known in the walks that follow */
     if (out->ring > 0 && programs > d->units) {
         int parts =
             code->plan->split_k > 1 ? code->plan->split_k : 1; /* of a program, whose first is walked */
-        w.walk = SAMPLES;
         w.programs = out->groups * out->loading;
         out->memory =
             bytes_from_memory(&w, programs_at_once(code, d) / parts, parts, out->loading, d->l2_bytes);
     }
     if (code->shares > 1) {
         count_shares(code->shares, programs, d, out);
-        w.walk = SAMPLES + 1;
         w.programs = programs;
         if (out->uneven_shares) out->memory += again_from_memory(&w, programs % d->units, d->l2_bytes);
     }
