@@ -119,14 +119,14 @@ EMU u32 emu_to_fp8(float x, int mantissa)
 }
 EMU u32 f32x2_to_f8e4m3x2(float lo, float hi) { return emu_to_fp8(lo, 3) | emu_to_fp8(hi, 3) << 8; }
 EMU u32 f32x2_to_f8e5m2x2(float lo, float hi) { return emu_to_fp8(lo, 2) | emu_to_fp8(hi, 2) << 8; }
-/* rcp.approx is off by one ulp at most (PTX ISA, rcp): here by one up, one down or none, as the bits of x
- * fall.
- */
+/* rcp.approx is off by one ulp at most (PTX ISA, rcp): here one of the two numbers beside the reciprocal, as
+ * the bits of x fall. */
 EMU float rcp_ulp(float x)
 {
     float y = 1 / x, a = __builtin_fabsf(y);
-    if (!(a >= 0x1p-125f && a <= 0x1p125f)) return y;
-    return __uint_as_float(__float_as_uint(y) + (__float_as_uint(x) * 0x9e3779b9u >> 16) % 3 - 1);
+    double over = (double)a - 1 / __builtin_fabs((double)x);
+    if (!(a >= 0x1p-125f && a <= 0x1p125f) || over == 0 || __float_as_uint(x) * 0x9e3779b9u >> 31) return y;
+    return __uint_as_float(__float_as_uint(y) + (over > 0 ? -1u : 1u));
 }
 /* .ftz: a denormal number counts as zero, before and behind. */
 EMU float rcp_approx(float x)
