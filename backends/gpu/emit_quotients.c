@@ -39,7 +39,7 @@ bool quotients_wanted(const Paired *r, const Instr *i)
     return one ? !ir_is_const_float(one, &c) : divided_alike(r, i);
 }
 
-enum { MOST_STEPS = 8 };
+enum { MOST_STEPS = 8 }; /* so many operations behind a quotient are looked at */
 
 /* The constant beside v in an operation of two operands. */
 static bool constant_beside(const Paired *r, const Instr *i, const Value *v, double *c)

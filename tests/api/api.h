@@ -29,6 +29,21 @@ static inline void *counter_realloc(void *user, void *p, size_t old, size_t n)
     return q;
 }
 
+static inline int by_number(const void *x, const void *y)
+{
+    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Whether no number is there twice; sorts them. */
+static inline bool all_differ(uint64_t *numbers, size_t n)
+{
+    qsort(numbers, n, sizeof *numbers, by_number);
+    for (size_t i = 1; i < n; i++)
+        if (numbers[i] == numbers[i - 1]) return false;
+    return true;
+}
+
 static inline FakeState *fake_open(const char *path)
 {
     void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
