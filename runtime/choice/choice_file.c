@@ -25,6 +25,7 @@ CacheKey chooser_key(tile_kernel *k, Session *s, const uint64_t *words, size_t n
     text_write(&t, (const char *)&declared, sizeof declared);
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, k->title);
+    kernel_key_passes(k, &t);
     text_write(&t, (const char *)words, n * sizeof *words);
     return cache_key(t.data, t.len);
 }

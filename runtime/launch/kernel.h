@@ -224,6 +224,8 @@ const FrontBinding *variant_bindings_with(
     const tile_kernel *, const uint64_t *key, const FrontBinding *config, int n_config, Arena *, size_t *n);
 /* variant.c: the options of its variants: those of the context, with the kernel's own passes. */
 CompileOptions kernel_compile_options(const tile_kernel *);
+/* variant.c: adds the kernel's own passes, if it has any, to the text of a key of the disk cache. */
+void kernel_key_passes(const tile_kernel *, Text *);
 /* tune_compile.c: the digest of an artifact's code and shape. */
 void artifact_digest(const Compiled *, uint8_t digest[32]);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */

@@ -127,6 +127,16 @@ static void gather(Making *m)
     m->options = kernel_compile_options(k);
 }
 
+void kernel_key_passes(const tile_kernel *k, Text *t)
+{
+    const KernelPasses *p = &k->passes;
+    if (!p->skip && !p->with && !p->remap && !p->approx && !p->ftz) return;
+    cache_key_text(t, p->skip ? p->skip : "");
+    cache_key_text(t, p->with ? p->with : "");
+    cache_key_text(t, p->remap ? p->remap : "");
+    cache_key_text(t, p->approx ? p->ftz ? "approx ftz" : "approx" : p->ftz ? "ftz" : "");
+}
+
 void making_key(Making *m)
 {
     tile_kernel *k = m->k;
@@ -140,13 +150,7 @@ void making_key(Making *m)
     cache_key_text(&t, print ? print : "");
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, m->title);
-    const KernelPasses *p = &k->passes;
-    if (p->skip || p->with || p->remap || p->approx || p->ftz) {
-        cache_key_text(&t, p->skip ? p->skip : "");
-        cache_key_text(&t, p->with ? p->with : "");
-        cache_key_text(&t, p->remap ? p->remap : "");
-        cache_key_text(&t, p->approx ? p->ftz ? "approx ftz" : "approx" : p->ftz ? "ftz" : "");
-    }
+    kernel_key_passes(k, &t);
     /* fits32, extents31 and all facts. The row of the table only selected bindings, which are part of the
      * title, but its number costs little. */
     text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);

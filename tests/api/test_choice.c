@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "choice_notes.h"
+#include "runtime/launch/inside.h"
 #include <unistd.h>
 
 static tile_context *ctx;
@@ -98,8 +99,10 @@ static void test_by_number(void)
 }
 #endif
 
-/* What the library chooses for a product of n cubed; "" where it is as declared. */
-static const char *choice_of(tile_context *c, const tile_binding *b, size_t n_b, const char *table, int64_t n)
+/* What the library chooses for a product of n cubed with these passes of the kernel's own; "" where it is as
+ * declared. */
+static const char *choice_with(tile_context *c, const KernelPasses *passes, const tile_binding *b, size_t n_b,
+    const char *table, int64_t n)
 {
     static char memory[3 << 20] __attribute__((aligned(256)));
     static tile_variant_info v;
@@ -112,12 +115,16 @@ static const char *choice_of(tile_context *c, const tile_binding *b, size_t n_b,
     OK(c, tile_module_load_file(c, TILE_KERNELS "/gemm.tile",
               &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = table }, &m));
     OK(c, tile_kernel_create(m, "gemm", b, n_b, &k));
+    if (passes) OK(c, kernel_set_passes(k, passes));
     OK(c, tile_kernel_variant(k,
               (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &v));
     tile_kernel_destroy(k);
     tile_module_destroy(m);
     return v.specialization;
 }
+
+static const char *choice_of(tile_context *c, const tile_binding *b, size_t n_b, const char *table, int64_t n)
+{ return choice_with(c, NULL, b, n_b, table, n); }
 
 static void test_choice(void)
 {
@@ -152,6 +159,15 @@ static void test_choice(void)
     }
     CU_ASSERT_STRING_EQUAL(choice_of(ctx, NULL, 0, "", 512), kept);
     CU_ASSERT_EQUAL(notes.n, 0);
+    /* A kernel with passes of its own is chosen for anew, once. */
+    const KernelPasses without = { .skip = "warp-specialization" }, approximate = { .approx = true };
+    choice_with(ctx, &without, NULL, 0, "", 512);
+    CU_ASSERT_EQUAL(notes.n, 1);
+    choice_with(ctx, &approximate, NULL, 0, "", 512);
+    CU_ASSERT_EQUAL(notes.n, 2);
+    choice_with(ctx, &without, NULL, 0, "", 512);
+    CU_ASSERT_EQUAL(notes.n, 2);
+    notes.n = 0;
     tile_context_destroy(ctx);
     if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_AS_DECLARED, cache, &notes, NULL))) {
         CU_FAIL("context");
