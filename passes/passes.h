@@ -88,6 +88,9 @@ typedef struct PassOptions {
     bool check;       /* `--check`: see check.c */
     bool print;       /* keep the operation print: for tilec run, --check and -g */
     bool approx, ftz; /* use approximate division and functions, and flush denormals (approx.c) */
+    /* By parameter: the type to which the launch has converted this input ahead, DT_COUNT: it has not. NULL:
+     * none (specialize, converted_inputs.c). */
+    const DType *converted;
     /* "xcd", "chunk:64", "head+raster:8", "auto", "none"; NULL: the kernel decides (remap.c) */
     const char *remap;
     int xcds;       /* the chiplets of the target; 0: as in the table of targets */

@@ -7,9 +7,12 @@
  * extents of a constant grid. The program's number on an axis of one program is 0. A derived dimension
  * gets the power of two that divides its expression.
  *
+ * Inputs that the launch has converted ahead get the type that they have then (converted_inputs.c).
+ *
  * Requires: Func.dims and Func.params as the launch filled them. Keeps: everything. Does not handle: facts
  * short of equality (divisors, ranges), which divisibility.c and narrow.c read at their place. */
 #include "passes/affine.h"
+#include "passes/converted_inputs.h"
 #include <math.h>
 
 typedef struct Specialize {
@@ -64,6 +67,8 @@ static bool specialize_func(PassContext *c, Func *f)
 {
     Block *roots[FUNC_ROOTS];
     int n = func_roots(f, roots);
+    const DType *to = f->is_kernel ? c->options->converted : NULL;
+    int64_t converted = to ? convert_inputs(c->session, f, to) : 0;
     Specialize x = { c, f, facts_new(c->scratch, f) };
     specialize_derived(&x);
     for (int k = 0; k < n; k++) {
@@ -71,7 +76,8 @@ static bool specialize_func(PassContext *c, Func *f)
         ir_walk(roots[k], specialize_instr, &x);
     }
     pass_count(c, "launch facts made constant", x.n);
-    return x.n > 0;
+    if (converted) pass_count(c, "inputs that the launch converted", converted);
+    return x.n + converted > 0;
 }
 
 bool pass_specialize(PassContext *c, Module *m) { return pass_each_func(c, m, specialize_func); }

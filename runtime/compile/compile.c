@@ -45,7 +45,7 @@ int64_t launch_facts_most(int64_t extent)
 
 /* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
  * same by its key. */
-static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
+static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, const DType *converted)
 {
     for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
         Param *p = &f->params[i];
@@ -56,7 +56,8 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
             if (q->sign > 0 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
             continue;
         }
-        int size = dtype_bytes(p->type->dtype), words = size < 16 ? 16 / size : 1;
+        bool other = converted && converted[i] != DT_COUNT;
+        int size = dtype_bytes(other ? converted[i] : p->type->dtype), words = size < 16 ? 16 / size : 1;
         int grain = q->grain > size ? q->grain : size;
         p->align = q->align > grain ? q->align : grain;
         for (int a = 0; a < p->type->rank; a++) {
@@ -124,7 +125,7 @@ Module *compile_to_ir(const CompileJob *j, PassReport *report, Func **func)
         frontend_lower(j->ast, j->kernel, j->bindings, j->n_bindings, o->target ? o->target->name : NULL);
     compile_time(o, "to tile IR", begin);
     *func = m ? ir_func_find(m, j->kernel) : NULL;
-    if (*func && j->facts) set_facts(*func, k, j->facts);
+    if (*func && j->facts) set_facts(*func, k, j->facts, o->passes.converted);
     if (!*func || !passes_run(m, &o->passes, report)) {
         if (!s->n_errors) diag_error(s, k->loc, "kernel `%s` does not compile", j->kernel);
         name_specialization(j);

@@ -1,34 +1,29 @@
-/* kernel.c: making kernels: bindings, parameters, tuning rows. */
-#include "runtime/launch/kernel.h"
-#include "runtime/choice/cost.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* kernel.c: making kernels: bindings and parameters. */
+#include "runtime/launch/kernel_parts.h"
 
 /* --- bindings ---------------------------------------------------------------------------------------- */
 
-static const FrontParam *front_param(const FrontKernel *k, const char *name)
+const FrontParam *kernel_front_param(const FrontKernel *k, const char *name)
 {
     for (int i = 0; i < k->n_params; i++)
         if (!strcmp(k->params[i].name, name)) return &k->params[i];
     return NULL;
 }
 
-static int front_dim(const FrontKernel *k, const char *name)
+int kernel_front_dim(const FrontKernel *k, const char *name)
 {
     for (int i = 0; i < k->n_dims; i++)
         if (!strcmp(k->dims[i], name)) return i;
     return -1;
 }
 
-static bool is_const(const FrontParam *p)
+bool kernel_is_const(const FrontParam *p)
 { return p && (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE); }
 
 /* May a binding name it? */
-static bool takes_binding(const FrontParam *p) { return is_const(p) || (p && p->optional); }
+static bool takes_binding(const FrontParam *p) { return kernel_is_const(p) || (p && p->optional); }
 
-/* Converts a number that is given for a const of another kind, if that loses nothing. */
-static void adapt(const FrontParam *p, FrontValue *v)
+void kernel_adapt(const FrontParam *p, FrontValue *v)
 {
     FrontValueKind wanted = p ? p->default_value.kind : FRONT_NOTHING;
     bool real = p && !p->optional && p->type_known && dtype_is_float(p->dtype),
@@ -66,8 +61,8 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     const FrontKernel *f = k->front;
     if (!b->name)
         return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
-    const FrontParam *p = front_param(f, b->name);
-    if (!takes_binding(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
+    const FrontParam *p = kernel_front_param(f, b->name);
+    if (!takes_binding(p) && kernel_front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
         return no_such_name(k, b->name, p != NULL);
     out->name = session_intern(&k->session, b->name, strlen(b->name));
     const char *why = NULL;
@@ -89,7 +84,7 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
             c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: binding `%s` is of no kind", f->name, b->name);
     }
     if (why) return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: binding `%s`: %s", f->name, b->name, why);
-    adapt(p, &out->value);
+    kernel_adapt(p, &out->value);
     bool wants_type = p && p->kind == FRONT_CONST_TYPE, wants_bool = p && p->optional;
     if (wants_type != (out->value.kind == FRONT_TYPE) || (wants_bool && out->value.kind != FRONT_BOOL) ||
         (!p && out->value.kind != FRONT_INT))
@@ -101,12 +96,12 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     return TILE_OK;
 }
 
-static const FrontValue *bound_value(const tile_kernel *k, const char *name)
+const FrontValue *kernel_bound_value(const tile_kernel *k, const char *name)
 {
     for (int i = k->n_bindings; i-- > 0;)
         if (!strcmp(k->bindings[i].name, name)) return &k->bindings[i].value;
-    const FrontParam *p = front_param(k->front, name);
-    return is_const(p) && p->default_value.kind != FRONT_NOTHING ? &p->default_value : NULL;
+    const FrontParam *p = kernel_front_param(k->front, name);
+    return kernel_is_const(p) && p->default_value.kind != FRONT_NOTHING ? &p->default_value : NULL;
 }
 
 /* --- parameters -------------------------------------------------------------------------------------- */
@@ -114,6 +109,19 @@ static const FrontValue *bound_value(const tile_kernel *k, const char *name)
 /* The text of an extent with the kernel's integer consts replaced by their values. */
 static const char *with_consts(tile_kernel *k, const char *text)
 { return frontend_extent_text(&k->session, k->front, k->bindings, (size_t)k->n_bindings, text); }
+
+static void set_type(KernelParam *p, DType type)
+{
+    p->dtype = type;
+    p->size = dtype_bytes(type);
+    p->public = dtype_to_public(type);
+    p->real = dtype_is_float(type);
+    p->dl_bits = (uint8_t)dtype_bits(type);
+    p->dl_code = type == DT_BF16         ? kDLBfloat
+                 : dtype_is_float(type)  ? kDLFloat
+                 : dtype_is_signed(type) ? kDLInt
+                                         : kDLUInt;
+}
 
 static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *p)
 {
@@ -125,29 +133,22 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
                                        : PARAM_SCALAR;
     p->dtype = f->dtype;
     if (!f->type_known) {
-        const FrontValue *v = bound_value(k, f->type_name);
+        const FrontValue *v = kernel_bound_value(k, f->type_name);
         if (!v || v->kind != FRONT_TYPE)
             return context_fail(k->context, TILE_ERROR_NOT_FOUND,
                 "kernel %s: the type %s of `%s` has no default: bind it", k->name, f->type_name, f->name);
         p->dtype = v->type;
     }
-    p->size = dtype_bytes(p->dtype);
-    p->public = dtype_to_public(p->dtype);
-    p->real = dtype_is_float(p->dtype);
+    set_type(p, p->dtype);
     if (p->kind == PARAM_SCALAR) p->otherwise = f->default_value;
-    p->dl_bits = (uint8_t)dtype_bits(p->dtype);
-    p->dl_code = p->dtype == DT_BF16         ? kDLBfloat
-                 : dtype_is_float(p->dtype)  ? kDLFloat
-                 : dtype_is_signed(p->dtype) ? kDLInt
-                                             : kDLUInt;
     if (p->kind == PARAM_SCALAR) return TILE_OK;
     p->optional = f->optional;
-    const FrontValue *given = f->optional ? bound_value(k, f->name) : NULL;
+    const FrontValue *given = f->optional ? kernel_bound_value(k, f->name) : NULL;
     p->bound = given ? given->b : -1;
     p->rank = f->rank;
     for (int a = 0; a < f->rank; a++) {
         p->text[a] = f->dims[a].name ? f->dims[a].name : with_consts(k, f->dims[a].text);
-        p->dim[a] = f->dims[a].name           ? front_dim(k->front, f->dims[a].name)
+        p->dim[a] = f->dims[a].name           ? kernel_front_dim(k->front, f->dims[a].name)
                     : f->dims[a].derived >= 0 ? k->front->n_dims + f->dims[a].derived
                                               : -1;
         k->anonymous |= !f->dims[a].name;
@@ -173,7 +174,7 @@ static tile_status take_params(tile_kernel *k)
         k->dims[f->n_dims + d] = (KernelDim){ with_consts(k, f->derived[d]), .bound = -1 };
     bool gpu = k->context->target->kind == TARGET_CUDA; /* where programs are packed */
     for (int d = 0; d < f->n_dims; d++) {
-        const FrontValue *v = bound_value(k, f->dims[d]);
+        const FrontValue *v = kernel_bound_value(k, f->dims[d]);
         KernelDim *dim = &k->dims[d];
         *dim = (KernelDim){ f->dims[d], .bound = v && v->kind == FRONT_INT ? v->i : -1 };
         for (int i = 0; i < f->n_keys; i++) dim->key |= !strcmp(f->keys[i], f->dims[d]);
@@ -186,159 +187,6 @@ static tile_status take_params(tile_kernel *k)
     }
     k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + (k->n_counted + 7) / 8;
     return TILE_OK;
-}
-
-/* --- tuning ------------------------------------------------------------------------------------------ */
-
-/* log2(v) in units of 1 / ONE, accurate to a few units, which suffices for distances between shapes. */
-static int64_t log2_fixed(int64_t v)
-{
-    /* BEND: the coefficient of the parabola between powers of two, in the same units */
-    enum { ONE = 1 << 16, BEND = 22550 };
-    if (v < 1) return -ONE;
-    int e = 63 - __builtin_clzll((uint64_t)v);
-    uint64_t m = e > 16 ? (uint64_t)v >> (e - 16) : (uint64_t)v << (16 - e); /* 1.16 */
-    uint64_t x = m - ONE;
-    return ((int64_t)e << 16) + (int64_t)(x + (x * (ONE - x) >> 16) * BEND / ONE);
-}
-
-/* Reads the words of a key that tile_kernel_write_choices wrote; false: another version of the library did.
- */
-static bool read_promises(tile_kernel *k, const char *text, TuneRow *row)
-{
-    uint64_t *words = arena_array(&k->session.arena, uint64_t, (size_t)k->key_words + 1);
-    int n = 0;
-    for (char *end; *text && n < k->key_words; text = end + (*end == '.'), n++) {
-        words[n] = strtoull(text, &end, 16);
-        if (end == text || (*end && *end != '.')) return false;
-    }
-    row->promises = words;
-    return n == k->key_words && !*text;
-}
-
-/* Whether the entry may bind this extent: it speaks for one launch alone, which has it. */
-static bool binds_own_extent(const TuneEntry *e, const TuneItem *bound)
-{
-    for (int i = 0; i < e->n_key && *e->promises; i++)
-        if (!strcmp(e->key[i].name, bound->name)) return tune_same_value(&e->key[i].value, &bound->value);
-    return false;
-}
-
-/* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
-static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
-{
-    if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name)))
-        return false;
-    int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
-    int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    FrontBinding *tensors = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_key + 1);
-    *row = (TuneRow){ .dims = dims,
-        .log2 = logs,
-        .values = values,
-        .tensors = tensors,
-        .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
-    for (int i = 0; i < e->n_key; i++) {
-        int d = front_dim(k->front, e->key[i].name);
-        if (d >= 0 && e->key[i].value.kind == FRONT_INT) {
-            dims[row->n] = d;
-            values[row->n] = e->key[i].value.i;
-            logs[row->n++] = log2_fixed(e->key[i].value.i);
-            continue;
-        }
-        const FrontParam *p = front_param(k->front, e->key[i].name);
-        if (p && p->optional) {
-            tensors[row->n_tensors++] = (FrontBinding){ p->name, e->key[i].value };
-            continue;
-        }
-        const FrontValue *v = bound_value(k, e->key[i].name);
-        FrontValue wanted = e->key[i].value;
-        adapt(front_param(k->front, e->key[i].name), &wanted);
-        if (!v) return false;
-        if (tune_same_value(v, &wanted)) continue;
-        /* bf16 in place of f16: the code is the same except for the names of instructions */
-        if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE ||
-            dtype_bytes(v->type) != dtype_bytes(wanted.type) ||
-            dtype_is_float(v->type) != dtype_is_float(wanted.type))
-            return false;
-        row->apart += 1 << 14;
-    }
-    FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
-    for (int i = 0; i < e->n_config; i++) {
-        const FrontParam *p = front_param(k->front, e->config[i].name);
-        bool extent = front_dim(k->front, e->config[i].name) >= 0 && binds_own_extent(e, &e->config[i]);
-        if (!is_const(p) && !extent && !frontend_hint_name(e->config[i].name))
-            return false; /* The entry was written for another version of the kernel. */
-        FrontValue value = e->config[i].value;
-        const FrontValue *given = NULL;
-        adapt(p, &value);
-        for (int b = 0; b < k->n_bindings; b++)
-            if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
-        /* Bindings of the caller stay. If the entry was found with another value of such a binding, the entry
-         * does not apply. */
-        if (given && !tune_same_value(given, &value)) return false;
-        if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
-    }
-    row->config = config;
-    return !*e->promises || (!row->apart && read_promises(k, e->promises, row));
-}
-
-static void take_rows(tile_kernel *k)
-{
-    if (!k->tune) return;
-    k->rows = arena_array(&k->session.arena, TuneRow, (size_t)k->tune->file.n + 1);
-    for (int i = 0; i < k->tune->file.n; i++)
-        if (fit_row(k, &k->tune->file.entries[i], &k->rows[k->n_rows])) k->n_rows++;
-}
-
-/* The factors of two of an extent, up to 16, because code is specialized on what divides an extent. */
-static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
-
-static bool gives_its_tensors(const tile_kernel *k, const TuneRow *row, const View *views)
-{
-    for (int i = 0; i < row->n_tensors; i++)
-        for (int p = 0; p < k->n_params; p++)
-            if (!strcmp(k->params[p].name, row->tensors[i].name) &&
-                (views[p].facts & FACT_ABSENT) != (row->tensors[i].value.b ? 0 : FACT_ABSENT))
-                return false;
-    return true;
-}
-
-/* Whether a row that is for one launch alone is for this one. */
-static bool is_its_launch(const tile_kernel *k, const TuneRow *row, const int64_t *dims, const uint64_t *key)
-{
-    if (memcmp(row->promises, key, (size_t)k->key_words * sizeof *key)) return false;
-    for (int j = 0; j < row->n; j++)
-        if (dims[row->dims[j]] != row->values[j]) return false;
-    return true;
-}
-
-/* When estimates are available, an entry is not used for launches whose extents differ by more than a factor
- * of two in total, or that are as far away by other differences. Measured entries speak of axes as they were
- * given. */
-int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
-{
-    const int64_t *dims = l->dims;
-    int best = -1;
-    int64_t least = k->chooser && device_model(k->context->target) ? (1 << 16) + 1 : INT64_MAX;
-    for (int i = 0; i < k->n_rows; i++) {
-        if (k->rows[i].promises) {
-            if (is_its_launch(k, &k->rows[i], dims, key)) return i;
-            continue;
-        }
-        if (*l->collapsed || !gives_its_tensors(k, &k->rows[i], l->views)) continue;
-        int64_t distance = k->rows[i].apart;
-        for (int j = 0; j < k->rows[i].n; j++) {
-            int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j],
-                    t = twos(n) - twos(k->rows[i].values[j]);
-            distance += (d < 0 ? -d : d) + ((t < 0 ? -t : t) << 13);
-        }
-        if (distance < least) {
-            least = distance;
-            best = i;
-        }
-    }
-    return best;
 }
 
 /* --- create and destroy ------------------------------------------------------------------------------ */
@@ -376,7 +224,7 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
     k->title = compile_title(s, k->name, k->bindings, (size_t)k->n_bindings);
     tile_status st = take_params(k);
     if (st) return st;
-    take_rows(k);
+    kernel_take_rows(k);
     collapse_open(k);
     return chooser_open(k);
 }
@@ -421,7 +269,21 @@ static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontB
     return take_params(k);
 }
 
-/* Makes a kernel from bindings, or like another one with more bindings. */
+/* The same with inputs of other types. It chooses its configurations itself. */
+static tile_status converted_body(tile_kernel *k, const tile_kernel *of, const DType *to)
+{
+    tile_status st = like_body(k, of, NULL, 0);
+    if (st) return st;
+    DType *converted = arena_array(&k->session.arena, DType, (size_t)k->n_params + 1);
+    for (int i = 0; i < k->n_params; i++) {
+        converted[i] = to[i];
+        if (to[i] != DT_COUNT) set_type(&k->params[i], to[i]);
+    }
+    k->converted = converted;
+    return chooser_open(k);
+}
+
+/* Makes a kernel from bindings, or like another one with more bindings or with converted inputs. */
 typedef struct Create {
     tile_kernel *k;
     const tile_binding *b;
@@ -429,6 +291,7 @@ typedef struct Create {
     const tile_kernel *of;
     const FrontBinding *more;
     int n_more;
+    const DType *converted;
     tile_status status;
 } Create;
 
@@ -437,6 +300,7 @@ static void create_guarded(void *p)
     Create *c = p;
     int jumped = setjmp(c->k->session.oom);
     if (jumped) c->status = context_session_failed(c->k->context, &c->k->session, jumped, c->k->name);
+    else if (c->converted) c->status = converted_body(c->k, c->of, c->converted);
     else c->status = c->of ? like_body(c->k, c->of, c->more, c->n_more) : create_body(c->k, c->b, c->n);
 }
 
@@ -468,7 +332,7 @@ tile_status tile_kernel_create(
     k->tune = m->tune;
     if (k->tune) atomic_fetch_add(&k->tune->references, 1);
     lock_leave(&m->lock);
-    Create made = { k, b, n, NULL, NULL, 0, TILE_OK };
+    Create made = { .k = k, .b = b, .n = n };
     return create(c, &made, out);
 }
 
@@ -478,8 +342,17 @@ tile_status kernel_create_like(
     tile_kernel *k = kernel_new(c, of->module, of->front);
     *out = NULL;
     if (!k) return TILE_ERROR_OUT_OF_MEMORY;
-    Create made = { k, NULL, 0, of, more, n, TILE_OK };
+    Create made = { .k = k, .of = of, .more = more, .n_more = n };
     return create(c, &made, out);
+}
+
+tile_status kernel_create_converted(const tile_kernel *of, const DType *to, tile_kernel **out)
+{
+    tile_kernel *k = kernel_new(of->context, of->module, of->front);
+    *out = NULL;
+    if (!k) return TILE_ERROR_OUT_OF_MEMORY;
+    Create made = { .k = k, .of = of, .converted = to };
+    return create(of->context, &made, out);
 }
 
 void tile_kernel_destroy(tile_kernel *k)

@@ -174,6 +174,9 @@ struct tile_kernel {
     bool (*accept)(void *user, const Compiled *);
     void *accept_user;
     KernelPasses passes;
+    /* By parameter: the type to which this kernel's launches have converted the input ahead, DT_COUNT: they
+     * have not; NULL: none. A kernel of kernel_create_converted. */
+    const DType *converted;
     TuneTable *tune;
     TuneRow *rows;
     int n_rows;
@@ -181,6 +184,7 @@ struct tile_kernel {
     /* See pitch.c; NULL: no launch has copied anything, none had to be decided. */
     _Atomic(struct Pitcher *) pitcher;
     _Atomic(struct PitchDecision *) decisions;
+    _Atomic(struct ConvertedForm *) converted_form; /* converted.c; NULL: not looked for */
     DimPair pairs[MOST_PAIRS]; /* that a launch may give as one dimension (collapse.c), outer ones first */
     int n_pairs;
     /* A bit for each that the kernel does not treat as one, and that it does with some configuration. */
@@ -224,7 +228,7 @@ const FrontBinding *variant_bindings_with(
     const tile_kernel *, const uint64_t *key, const FrontBinding *config, int n_config, Arena *, size_t *n);
 /* variant.c: the options of its variants: those of the context, with the kernel's own passes. */
 CompileOptions kernel_compile_options(const tile_kernel *);
-/* variant.c: adds the kernel's own passes, if it has any, to the text of a key of the disk cache. */
+/* variant.c: adds the kernel's own passes and converted inputs, if it has any, to a key of the disk cache. */
 void kernel_key_passes(const tile_kernel *, Text *);
 /* tune_compile.c: the digest of an artifact's code and shape. */
 void artifact_digest(const Compiled *, uint8_t digest[32]);
@@ -235,6 +239,9 @@ void variant_free(tile_kernel *, Variant *);
  * bindings' names must outlive it. */
 tile_status kernel_create_like(
     const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
+/* A kernel like `k` whose inputs have these types, by parameter; DT_COUNT: the type that they have in `k`.
+ * Its code is that of `k` behind the conversions (passes/converted_inputs.c). */
+tile_status kernel_create_converted(const tile_kernel *k, const DType *to, tile_kernel **out);
 /* The table's row for these extents, tensors and this key, which does not have the row yet; -1: no row
  * applies. */
 int kernel_tune_row(const tile_kernel *, const LaunchArgs *, const uint64_t *key);

@@ -1,14 +1,31 @@
-/* pitch.h: launches whose inputs are copied first, into rows that the copy engine reaches, or transposed. */
+/* pitch.h: launches whose inputs are copied first: into rows that the copy engine reaches, transposed, or
+ * converted to the type that a kernel takes them for. */
 #pragma once
 #include "runtime/launch/launch.h"
 
 enum { MOST_PITCHED = 4 };
 
+/* The kernel on inputs that are converted ahead: `to` has their types by parameter, DT_COUNT for those that
+ * stay as they are. */
+typedef struct ConvertedForm {
+    tile_kernel *kernel; /* NULL: the kernel takes no input for a conversion of it alone */
+    size_t bytes;
+    DType to[];
+} ConvertedForm;
+
+/* What a launch copies. */
+typedef struct PitchForm {
+    bool copied;                    /* tensors out of reach */
+    uint64_t transposed;            /* a bit for each of the first 64 parameters */
+    const ConvertedForm *converted; /* NULL: no tensor is converted */
+} PitchForm;
+
 /* A tensor that is copied: `rows` rows of `columns` elements, `from` elements apart; in the copy `to`
  * elements apart, or where it is transposed, `columns` rows of `rows` elements, `to` elements apart. */
 typedef struct PitchedTensor {
     int param;
-    bool transposed;
+    bool transposed, converted;
+    int size; /* bytes of an element of the copy */
     int64_t rows, columns, from, to;
     size_t offset; /* bytes, in the memory of the launch */
     int64_t strides[TILE_MAX_RANK];
@@ -17,7 +34,8 @@ typedef struct PitchedTensor {
 
 typedef struct Pitch {
     int n;
-    size_t bytes; /* of all copies */
+    size_t bytes;        /* of all copies */
+    tile_kernel *kernel; /* that runs on them */
     PitchedTensor tensor[MOST_PITCHED];
     tile_arg args[MAX_PARAMS]; /* of the launch on the copies */
 } Pitch;
@@ -25,6 +43,25 @@ typedef struct Pitch {
 /* Whether a launch with these arguments, read into `l`, copies tensors first; *p then says which. The shapes
  * of `p->args` are those of `l`, and their addresses are placeholders (pitch_place). */
 bool pitch_wanted(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *l, Pitch *p);
+
+/* pitch_tensors.c: the tensors that this form copies; none if one of those that it converts cannot be. */
+void pitch_find(tile_kernel *, const LaunchArgs *, const PitchForm *, Pitch *);
+/* The tensors of a kernel with products that could be transposed, in types of which matrix units take one
+ * order alone. */
+uint64_t pitch_transposable(tile_kernel *, const LaunchArgs *);
+/* Gives the copies their addresses, from `base` on. */
+void pitch_place(Pitch *, const LaunchArgs *, char *base);
+
+/* converted.c: whether some input may be one that is converted ahead, by the signature alone. */
+bool converted_possible(const tile_kernel *);
+/* NULL: no input can be converted ahead. The first call lowers the kernel for the key of a launch. */
+const ConvertedForm *converted_form(tile_kernel *, const uint64_t *key);
+void converted_close(tile_kernel *);
+
+/* pitch_copy.c: frees the kernels that copy. */
+void pitch_close_copies(tile_kernel *);
+/* Whether one launch copies tensors i and i + 1. */
+bool pitch_go_together(const tile_kernel *, const Pitch *, int i);
 /* Copies and launches. False: there is no memory for it, and nothing was done. */
 bool pitch_launch(
     tile_kernel *, size_t n_args, const LaunchArgs *, Pitch *, const tile_launch_desc *, tile_status *);

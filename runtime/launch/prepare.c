@@ -125,6 +125,15 @@ static tile_status look_for(Preparing *p, const LaunchArgs *l)
     return st;
 }
 
+/* The variant of a launch of the kernel on converted inputs (converted.c), which has keys of its own. */
+static tile_status compile_converted(Preparing *p, tile_kernel *converted, const LaunchArgs *l)
+{
+    Variant *v = NULL;
+    tile_status st = launch_variant(converted, l, &v);
+    p->variants += v != NULL;
+    return st;
+}
+
 static tile_status look_at(Preparing *p)
 {
     tile_kernel *k = p->k;
@@ -136,8 +145,8 @@ static tile_status look_at(Preparing *p)
     if (!st) st = kernel_bind(k, p->args, n, &l);
     if (st || !pitch_wanted(k, p->args, n, &l, &pitch)) return st ? st : look_for(p, &l);
     tile_status copies = pitch_compile(k, &l, &pitch);
-    st = kernel_bind(k, pitch.args, n, &copied);
-    if (!st) st = look_for(p, &copied);
+    st = kernel_bind(pitch.kernel, pitch.args, n, &copied);
+    if (!st) st = pitch.kernel == k ? look_for(p, &copied) : compile_converted(p, pitch.kernel, &copied);
     return st ? st : copies;
 }
 

@@ -31,8 +31,8 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
     tile_status st = kernel_bind(k, args, n_args, &a);
     if (st || !pitch_wanted(k, args, n_args, &a, &p)) return st ? st : answer(k, &a, out);
     st = pitch_compile(k, &a, &p);
-    if (!st) st = kernel_bind(k, p.args, n_args, &copied);
-    return st ? st : answer(k, &copied, out);
+    if (!st) st = kernel_bind(p.kernel, p.args, n_args, &copied);
+    return st ? st : answer(p.kernel, &copied, out);
 }
 
 tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_args)

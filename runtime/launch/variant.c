@@ -98,6 +98,7 @@ CompileOptions kernel_compile_options(const tile_kernel *k)
 {
     CompileOptions o = context_compile_options(k->context);
     const KernelPasses *p = &k->passes;
+    o.passes.converted = k->converted;
     if (!p->skip && !p->with && !p->remap && !p->approx && !p->ftz) return o;
     o.passes.skip = p->skip;
     o.passes.with = p->with;
@@ -130,6 +131,8 @@ static void gather(Making *m)
 void kernel_key_passes(const tile_kernel *k, Text *t)
 {
     const KernelPasses *p = &k->passes;
+    for (int i = 0; k->converted && i < k->n_params; i++)
+        cache_key_text(t, k->converted[i] == DT_COUNT ? "" : dtype_name(k->converted[i]));
     if (!p->skip && !p->with && !p->remap && !p->approx && !p->ftz) return;
     cache_key_text(t, p->skip ? p->skip : "");
     cache_key_text(t, p->with ? p->with : "");

@@ -167,6 +167,46 @@ static void test_transposed(void)
     tile_context_destroy(ctx);
 }
 
+/* Operands of which a product takes nothing but a conversion. */
+static void test_converted(void)
+{
+    static const char text[] =
+        "kernel gemm(in f32 A[M, K], in f32 B[N, K], out f32 C[M, N], const int TM = 128, const int TN = "
+        "128,\n"
+        "            const bool BOTH = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+        "    for k in 0 .. cdiv(K, 64) {\n"
+        "        let a = load(A[i*TM +: TM, k*64 +: 64]);\n        let b = load(B[j*TN +: TN, k*64 +: 64]);\n"
+        "        acc = mma(bf16(a), transpose(bf16(b)), acc);\n"
+        "        const if (BOTH) { acc = acc + sum(b); }\n    }\n"
+        "    store(C[i*TM +: TM, j*TN +: TN], acc);\n}\n"
+        "tune gemm { TM in {64, 128}; TN in {64, 128}; key (M, N, K); }\n";
+    tile_kernel *k;
+    Product p;
+    if (!begin(0)) return;
+    for (int both = 0; both < 2; both++) {
+        OK(ctx, kernel_of(
+                    ctx, text, "gemm", (tile_binding[]){ { "BOTH", TILE_BIND_BOOL, { .i = both } } }, 1, &k));
+        operands(&p, 768, 768, 768, 768, 768, false);
+        for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+        tile_variant_info v = { .struct_size = sizeof v };
+        OK(ctx, tile_kernel_variant(k, p.args, 3, &v));
+        int compiled = fake->compiles;
+        CU_ASSERT_EQUAL(
+            launches_of(k, &p), both ? 2 : 3); /* BOTH: B is read as f32 too, A alone is converted */
+        CU_ASSERT_EQUAL(fake->compiles, compiled);
+        CU_ASSERT(reads(0, &p.t[0]) && !reads(launched - 1, &p.t[0]));
+        CU_ASSERT(both || (reads(1, &p.t[1]) && !reads(2, &p.t[1])));
+        operands(&p, 16, 64, 64, 64, 64, false);
+        for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+        CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* the conversion takes as long as the product */
+        tile_kernel_destroy(k);
+    }
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
 /* Without memory, and where configurations are as declared, a launch takes the tensors as they are. */
 static void test_as_they_are(void)
 {
@@ -243,6 +283,7 @@ int main(int argc, char **argv)
         { "copies", test_copies },
         { "rows", test_rows },
         { "transposed", test_transposed },
+        { "converted", test_converted },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
         { "prepared", test_prepared },

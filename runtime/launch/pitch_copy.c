@@ -1,0 +1,183 @@
+/* pitch_copy.c: the launches of a copy: by tile kernels of this file, two tensors a launch where one kernel
+ * serves both, and then the kernel itself, in memory that is allocated and freed in the order of the stream.
+ * Compare pitch.c, which decides. */
+#define _GNU_SOURCE
+#include "runtime/launch/pitch.h"
+
+static const char pitch_text[] =
+    "kernel pitch(in T X[N, C], out T Y[N, C], const type T = i16, const int TN = 16, const int TC = 256)\n"
+    "    grid (cdiv(C, TC), cdiv(N, TN))\n"
+    "{\n"
+    "    let (j, i) = program_id();\n"
+    "    store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "}\n"
+    "kernel pitch_two(in T X[N, C], out T Y[N, C], in T U[P, D], out T V[P, D], const type T = i16,\n"
+    "    const int TN = 16, const int TC = 256) grid (cdiv(N, TN)*cdiv(C, TC) + cdiv(P, TN)*cdiv(D, TC))\n"
+    "{\n"
+    "    let w = program_id();\n"
+    "    let first = cdiv(N, TN)*cdiv(C, TC);\n"
+    "    if (w < first) {\n"
+    "        let i = w / cdiv(C, TC);\n"
+    "        let j = w % cdiv(C, TC);\n"
+    "        store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "    } else {\n"
+    "        let left = i32(w - first);\n"
+    "        let i = left / i32(cdiv(D, TC));\n"
+    "        let j = left % i32(cdiv(D, TC));\n"
+    "        store(V[i*TN +: TN, j*TC +: TC], load(U[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "    }\n"
+    "}\n"
+    "kernel transposed(in T X[N, C], out T Y[C, N], const type T = i16, const int TN = 64, const int TC = "
+    "64)\n"
+    "    grid (cdiv(C, TC), cdiv(N, TN))\n"
+    "{\n"
+    "    let (j, i) = program_id();\n"
+    "    store(Y[j*TC +: TC, i*TN +: TN], load(X[i*TN +: TN, j*TC +: TC], order = (1, 0)));\n"
+    "}\n"
+    "kernel converted(in S X[N, C], out T Y[N, C], const type S = f32, const type T = bf16,\n"
+    "    const int TN = 16, const int TC = 256) grid (cdiv(C, TC), cdiv(N, TN))\n"
+    "{\n"
+    "    let (j, i) = program_id();\n"
+    "    store(Y[i*TN +: TN, j*TC +: TC], T(load(X[i*TN +: TN, j*TC +: TC], cache = stream)));\n"
+    "}\n";
+
+/* SIZES: of an element, 1, 2 and 4 bytes; WIDTHS: of a tile, 64, 128 and 256 columns. */
+enum { SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TILE_ELEMENTS = 4096 };
+
+/* The kernels that copy: one tensor, by the width of a tile; two; that transpose one. */
+enum { TWO = WIDTHS, TRANSPOSE = 2 * WIDTHS, KERNELS };
+struct Pitcher {
+    tile_module *module;
+    tile_kernel *kernel[SIZES][KERNELS];
+    tile_kernel *convert[MAX_PARAMS]; /* by parameter; NULL: it is not converted */
+};
+
+/* The width of the tiles of a copy, as a power of two of LEAST_WIDTH. */
+static int width_of(const PitchedTensor *t)
+{
+    int width = 0;
+    while (width < WIDTHS - 1 && LEAST_WIDTH << width < t->columns) width++;
+    return width;
+}
+
+bool pitch_go_together(const tile_kernel *k, const Pitch *p, int i)
+{
+    const PitchedTensor *t = &p->tensor[i];
+    return i + 1 < p->n && !t[0].converted && !t[1].converted && !t[0].transposed && !t[1].transposed &&
+           width_of(&t[0]) == width_of(&t[1]) && k->params[t[0].param].size == k->params[t[1].param].size;
+}
+
+/* --- the launch -------------------------------------------------------------------------------------- */
+
+static void close_pitcher(tile_context *c, struct Pitcher *p)
+{
+    for (int i = 0; i < SIZES * KERNELS; i++) tile_kernel_destroy(p->kernel[i / KERNELS][i % KERNELS]);
+    for (int i = 0; i < MAX_PARAMS; i++) tile_kernel_destroy(p->convert[i]);
+    tile_module_destroy(p->module);
+    context_free(c, p, sizeof *p);
+}
+
+void pitch_close_copies(tile_kernel *k)
+{
+    struct Pitcher *p = atomic_load(&k->pitcher);
+    if (p) close_pitcher(k->context, p);
+}
+
+/* The kernels that convert inputs, where the form is there. */
+static tile_status make_converting(tile_kernel *k, struct Pitcher *p)
+{
+    const ConvertedForm *f = atomic_load(&k->converted_form);
+    tile_status st = TILE_OK;
+    for (int i = 0; f && f->kernel && i < k->n_params && !st; i++) {
+        if (f->to[i] == DT_COUNT) continue;
+        const tile_binding b[] = { { "S", TILE_BIND_DTYPE, { .dtype = k->params[i].public } },
+            { "T", TILE_BIND_DTYPE, { .dtype = f->kernel->params[i].public } } };
+        st = tile_kernel_create(p->module, "converted", b, 2, &p->convert[i]);
+    }
+    return st;
+}
+
+static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
+{
+    static const char *const type[SIZES] = { "i8", "i16", "i32" };
+    tile_context *c = k->context;
+    struct Pitcher *p = context_alloc(c, sizeof *p), *other = NULL;
+    if (!p) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    memset(p, 0, sizeof *p);
+    tile_status st =
+        tile_module_load_memory(c, "pitch.tile", pitch_text, sizeof pitch_text - 1, NULL, &p->module);
+    for (int i = 0; i < SIZES * KERNELS && !st; i++) {
+        int size = i / KERNELS, w = i % KERNELS;
+        int64_t width = LEAST_WIDTH << w % WIDTHS;
+        const tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = type[size] } },
+            { "TC", TILE_BIND_INT, { .i = width } },
+            { "TN", TILE_BIND_INT, { .i = TILE_ELEMENTS / width } } };
+        const char *name = w < TWO ? "pitch" : w < TRANSPOSE ? "pitch_two" : "transposed";
+        st = tile_kernel_create(p->module, name, b, w < TRANSPOSE ? 3 : 1, &p->kernel[size][w]);
+    }
+    if (!st) st = make_converting(k, p);
+    if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
+    *out = other ? other : p;
+    return st;
+}
+
+/* What a copy reads and writes. */
+typedef struct Copied {
+    int64_t shape[2], written[2], from[2], to[2];
+    tile_tensor x, y;
+} Copied;
+
+static void copied_of(const PitchedTensor *t, const LaunchArgs *l, Copied *c)
+{
+    *c = (Copied){ { t->rows, t->columns }, { t->rows, t->columns }, { t->from, 1 }, { t->to, 1 }, { 0 },
+        { 0 } };
+    if (t->transposed) c->written[0] = t->columns, c->written[1] = t->rows;
+    c->x = (tile_tensor){ l->views[t->param].data, c->shape, c->from, 2, TILE_NONE };
+    c->y = (tile_tensor){ t->tensor.data, c->written, c->to, 2, TILE_NONE };
+}
+
+/* The kernel that copies the tensor, or two of the same kind. */
+static tile_kernel *copying(struct Pitcher *p, const PitchedTensor *t, int n)
+{
+    int which = t->transposed ? TRANSPOSE : width_of(t) + (n == 2 ? TWO : 0);
+    return t->converted ? p->convert[t->param] : p->kernel[t->size == 4 ? 2 : t->size - 1][which];
+}
+
+/* Launches the copies, or compiles them where `d` is NULL. */
+static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l, const tile_launch_desc *d)
+{
+    struct Pitcher *pitcher = atomic_load_explicit(&k->pitcher, memory_order_acquire);
+    tile_status st = pitcher ? TILE_OK : make_pitcher(k, &pitcher);
+    for (int i = 0, n; i < p->n && !st; i += n) {
+        const PitchedTensor *t = &p->tensor[i];
+        Copied c[2];
+        n = pitch_go_together(k, p, i) ? 2 : 1;
+        for (int j = 0; j < n; j++) copied_of(t + j, l, &c[j]);
+        const tile_arg args[] = { tile_arg_tensor(&c[0].x), tile_arg_tensor(&c[0].y),
+            tile_arg_tensor(&c[n - 1].x), tile_arg_tensor(&c[n - 1].y) };
+        tile_kernel *copy = copying(pitcher, t, n);
+        st = d ? tile_launch(copy, args, (size_t)n * 2, d) : tile_kernel_compile(copy, args, (size_t)n * 2);
+    }
+    return st;
+}
+
+tile_status pitch_compile(tile_kernel *k, const LaunchArgs *l, const Pitch *p)
+{ return copy_all(k, p, l, NULL); }
+
+bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, const tile_launch_desc *desc,
+    tile_status *st)
+{
+    const DriverOps *ops = k->context->driver->ops;
+    Driver *driver = k->context->driver;
+    void *memory;
+    DriverError e;
+    if (ops->scratch_alloc(driver, p->bytes, desc->stream, &memory, &e)) return false;
+    tile_launch_desc plain = { .struct_size = sizeof plain, .stream = desc->stream }, own = *desc;
+    own.struct_size = sizeof own;
+    pitch_place(p, l, memory);
+    *st = copy_all(k, p, l, &plain);
+    if (!*st) *st = launch_as_given(p->kernel, p->args, n_args, &own);
+    tile_status freed = ops->scratch_free(driver, memory, desc->stream, &e);
+    if (freed && !*st) *st = context_driver_fail(k->context, freed, &e, k->title);
+    return true;
+}
