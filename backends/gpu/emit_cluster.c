@@ -61,7 +61,10 @@ void emit_cluster_draw(Emit *e, const char *program)
     line(e, "%s(draw_full, 4);", use(e, "mbar_expect"));
     line(e, "%s(draw_full, draw_phase);", use(e, "mbar_wait"));
     line(e, "%s = (i32)%s(draw_word);", program, use(e, "lds_w32"));
-    line(e, "%s(draw_empty, 0);", use(e, "mbar_arrive_at"));
+    /* An arrival at another CTA may be seen there before an earlier read of shared memory has been done here.
+     * The next number would then come to the place first. */
+    line(
+        e, "%s(draw_empty + ((u32)%s & %s()), 0);", use(e, "mbar_arrive_at"), program, use(e, "hidden_zero"));
     end_block(e);
     line(e, "%sdraw_phase ^= 1;", first ? "" : "if (draw) ");
 }

@@ -278,7 +278,6 @@ typedef struct RingLoad {
     Instr *load;
     const LayoutShared *view; /* the tile of the ring */
     bool inner, shared;
-    bool pixels;     /* comes by TMA's im2col mode */
     const char *why; /* why the CTAs of a cluster do not share the load */
 } RingLoad;
 /* Makes clusters of neighbouring programs when the schedule asks for them and their loads allow it: rewrites

@@ -21,8 +21,7 @@
  * cluster's size divides c; and expressions of the coordinate and constants alone that have been evaluated
  * for every program of a known extent (h * HK / H: heads that share keys). A tile must divide into parts
  * of whole swizzle patterns. Keeps: results. Does not handle: a remap of the user's own; kernels that do
- * more than store, where stores would have to be left out; pixels by TMA's im2col mode, beside which a launch
- * of clusters did not end on an H200, for a reason that is not known.
+ * more than store, where stores would have to be left out.
  *
  * The hint `cluster = n` asks for it; `cluster_axis` gives the axis, and without it the pass takes the
  * axis that saves most bytes. */
@@ -392,7 +391,7 @@ static const char *lists(Multicast *c, const RingLoad *l, size_t n, bool shared)
 }
 
 /* Why the programs of this kernel form no clusters that load together, or NULL. */
-static const char *unsuited(const Multicast *c, const RingLoad *l, size_t n)
+static const char *unsuited(const Multicast *c)
 {
     if (c->ctas > MOST_CTAS) return "a cluster has at most 8 CTAs";
     if (c->p->cluster > 1) return "a program is spread over a cluster";
@@ -400,8 +399,6 @@ static const char *unsuited(const Multicast *c, const RingLoad *l, size_t n)
     if (!c->p->persistent) return "the programs of a CTA are not one loop";
     if (c->f->remap && !c->f->permutes)
         return "the kernel has a remap of its own, which is checked for programs, not for clusters of them";
-    for (size_t k = 0; k < n; k++)
-        if (l[k].pixels) return "it loads consecutive pixels, beside which a launch has not ended";
     return NULL;
 }
 
@@ -460,7 +457,7 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
         only = d->n[1];
     }
     if ((!d && kernel_skips(p, PASS_MULTICAST)) || c.ctas < 2) return;
-    const char *why = unsuited(&c, l, n);
+    const char *why = unsuited(&c);
     if (why) {
         refuse(&c, f->loc, why);
         return;

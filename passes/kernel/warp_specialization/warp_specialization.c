@@ -129,15 +129,10 @@ static bool share_loads(void *user)
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
     if (c->p->cp_async_warps) return false; /* cp.async producers fill the rings of their own CTA only. */
-    for (size_t k = 0; k < n; k++) {
-        Instr *load = c->loads.data[k];
-        const Ring *r = roles_ring(c, load);
-        Im2col run;
-        l[k] = (RingLoad){ .load = load,
-            .view = layouts_shared(&c->p->layouts, r->view),
-            .inner = r->inner,
-            .pixels = kernel_parts(load, NULL) && roles_im2col(c, load, &run) };
-    }
+    for (size_t k = 0; k < n; k++)
+        l[k] = (RingLoad){ c->loads.data[k],
+            layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view),
+            roles_ring(c, c->loads.data[k])->inner, false, NULL };
     kernel_multicast(c->s, c->f, c->p, l, n);
     for (size_t k = 0; k < n && c->p->multicast; k++) roles_ring(c, l[k].load)->shared = l[k].shared;
     return c->p->multicast > 1;
