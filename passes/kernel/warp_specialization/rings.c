@@ -450,13 +450,14 @@ static bool first_stages(Roles *c, int64_t *used)
 }
 
 /* Where memory beside the partial sums is enough for few stages alone, the sums lie over the rings, and the
- * CTAs of the cluster meet before they send them. */
+ * CTAs of the cluster meet before they send them. Many of them would wait long for the last. */
 static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, int *fit)
 {
-    enum { ENOUGH = 6 /* stages */, BARRIER = 1024 };
+    enum { ENOUGH = 6 /* stages */, MANY = 5 /* CTAs */, BARRIER = 1024 };
     int64_t parts = c->p->parts_bytes - BARRIER, all = *used;
     int *before = arena_array(&c->s->arena, int, c->rings.len + 1);
-    if (parts <= 0 || *fit >= most || *fit >= ENOUGH || !roles_parts_may_lie_over(c)) return;
+    if (parts <= 0 || *fit >= most || *fit >= ENOUGH || c->p->cluster >= MANY || !roles_parts_may_lie_over(c))
+        return;
     for (size_t k = 0; k < c->rings.len; k++) before[k] = c->rings.data[k].depth;
     int deeper = deepen_rings(c, *limit + parts, most, &all);
     if (deeper > *fit && all >= parts) {

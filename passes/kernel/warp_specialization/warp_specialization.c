@@ -443,8 +443,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     kernel_part(p, PASS_STREAM_K, roles_stream_k, &c);
     if (!c.shares.combine) p->shares = 0;
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
-    if (!c.shares.combine && !p->parts_over_rings) /* else the stages are not free behind the loop */
-        kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
+    if (!c.shares.combine) kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
     take_programs(&c);
     roles_over_programs(&c);
     ir_walk(f->body, clear_mark, NULL);
