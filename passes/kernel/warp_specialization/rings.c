@@ -450,10 +450,10 @@ static bool first_stages(Roles *c, int64_t *used)
 }
 
 /* Where memory beside the partial sums is enough for few stages alone, the sums lie over the rings, and the
- * CTAs of the cluster meet before they send them. Many of them would wait long for the last. */
+ * CTAs of the cluster meet before they send them. More than two would wait long for the last. */
 static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, int *fit)
 {
-    enum { ENOUGH = 6 /* stages */, MANY = 5 /* CTAs */, BARRIER = 1024 };
+    enum { ENOUGH = 6 /* stages */, MANY = 3 /* CTAs */, BARRIER = 1024 };
     int64_t parts = c->p->parts_bytes - BARRIER, all = *used;
     int *before = arena_array(&c->s->arena, int, c->rings.len + 1);
     if (parts <= 0 || *fit >= most || *fit >= ENOUGH || c->p->cluster >= MANY || !roles_parts_may_lie_over(c))
