@@ -344,6 +344,9 @@ static void print_places(Emit *e, int64_t shared, Text *t)
     text_puts(t, "    if (tid == 0) {\n");
     for (size_t k = 0; k < e->cluster_bars.len; k++)
         text_printf(t, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
+    if (e->cluster_reads)
+        text_printf(
+            t, "        mbar_init(shared_base + %lld, %d);\n", (long long)e->cluster_read, e->cluster_reads);
     text_puts(t, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive(); "
                  "       /* this CTA has started: the others may send to its shared memory */\n");
 }

@@ -151,6 +151,7 @@ struct Emit {
     bool waits;   /* the kernel starts early and has not yet waited for its predecessor in the stream */
     bool measure; /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
+    int64_t rings_from, rings_to; /* shared memory that rings alone have */
     VEC(Fill) fills;
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
@@ -165,6 +166,8 @@ struct Emit {
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
+    int64_t cluster_read; /* mbarrier at which all warps of a cluster arrive that have read their rings */
+    int cluster_reads;    /* so many of them; 0: there is none */
     int next_tmp;
     Ranges *ranges;                /* computed at the first query */
     struct ShiftedLayout *shifted; /* the last that shift_begin was asked about; NULL: none yet */

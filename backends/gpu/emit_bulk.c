@@ -153,7 +153,7 @@ static bool staged(Emit *e, const Layout *src, const Layout *dst, const Instr *s
 {
     x->src = src;
     kernel_unit_axis(e->f, store, &x->axis);
-    if (!kernel_bulk_boxes(&e->s->arena, dst, x->axis, 2, &x->b)) return false;
+    if (!kernel_store_boxes(&e->s->arena, dst, store, x->axis, &x->b) || x->b.overlaps) return false;
     layout_vector(src, x->axis, 2, 16, 16, &x->v);
     x->first = arena_array(&e->s->arena, int32_t, (size_t)(x->b.n * x->b.pairs / 4));
     if (x->v.n != 8 || layout_regs(src) != layout_regs(dst) ||
@@ -323,7 +323,7 @@ void emit_bulk_open(Emit *e, const Instr *store, BulkStore *x)
     window_of(e, store, &x->w);
     kernel_unit_axis(e->f, store, &x->axis);
     x->type = m.values[0]->type->dtype;
-    if (!kernel_bulk_boxes(&e->s->arena, layout_of(e, m.values[0]), x->axis, dtype_bytes(x->type), &x->b))
+    if (!kernel_store_boxes(&e->s->arena, layout_of(e, m.values[0]), store, x->axis, &x->b))
         ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
     x->map = map_for(e, store, &x->w, &x->b, x->type);
     x->at_once = x->buffers == x->b.n && (x->b.n > FEW_BOXES || x->late || x->writer);

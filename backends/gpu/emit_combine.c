@@ -24,11 +24,31 @@ typedef struct Exchange {
     const char *place, *mbar, *v;
 } Exchange;
 
+/* Whether the parts lie over the stages of rings (passes/kernel/warp_specialization/rings.c): then no CTA
+ * sends any before all warps of all CTAs have read their last stage. */
+static bool lies_over_rings(const Emit *e, const Exchange *x)
+{
+    return e->plan->parts_over_rings && e->role == ROLE_CONSUMER && !e->cluster_met &&
+           x->bytes * (x->parts - 1) <= e->rings_to - e->rings_from;
+}
+
+/* Every warp says to all CTAs that it has read its last stage, and waits until all have said so. */
+static void all_have_read(Emit *e, int ctas)
+{
+    e->cluster_read = (e->shared_bytes + 7) / 8 * 8;
+    e->cluster_reads = e->threads / 32 * ctas;
+    e->shared_bytes = e->cluster_read + 8;
+    line(e, "if (lane < %d) %s(shared_base + %lld, lane);    /* the parts come over the stages */", ctas,
+        use(e, "mbar_arrive_at"), (long long)e->cluster_read);
+    line(e, "%s(shared_base + %lld, 0);", use(e, "mbar_wait_cluster"), (long long)e->cluster_read);
+}
+
 /* Reserves shared memory for the parts of the other CTAs and an mbarrier after it. Returns the offset of the
  * mbarrier. */
 static int64_t reserve(Emit *e, const Instr *i, const Exchange *x, int64_t at)
 {
-    int64_t all = x->bytes * (x->parts - 1), bar = at + all;
+    int64_t all = x->bytes * (x->parts - 1),
+            bar = at < e->shared_bytes ? (e->shared_bytes + 7) / 8 * 8 : at + all;
     const Type *t = type_shared(e->s, x->d, 2, (int64_t[]){ x->parts - 1, (int64_t)x->n * e->threads }, NULL);
     e->shared_bytes = bar + 16;
     vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "parts", t, at, all, i->loc }));
@@ -112,7 +132,8 @@ void emit_combine(Emit *e, Instr *i)
     x.stride = (int64_t)e->threads * x.width;
     if ((int)layout_regs(whole) != (x.sliced ? n * x.parts : n))
         ir_fail(e->s, i->loc, "slices that are no runs of registers");
-    int64_t at = (e->shared_bytes + 127) / 128 * 128, bar = reserve(e, i, &x, at);
+    bool over = lies_over_rings(e, &x);
+    int64_t at = over ? e->rings_from : (e->shared_bytes + 127) / 128 * 128, bar = reserve(e, i, &x, at);
     x.from = array_of(e, v, whole);
     x.to = declare_tile(e, r);
     x.place = tmp(e, "place");
@@ -124,6 +145,7 @@ void emit_combine(Emit *e, Instr *i)
                  : "/* every CTA sends its tile to each other, and joins all in the order of the CTAs */");
     line(e, "const u32 %s = shared_base + %lld + tid * %d;", x.place, (long long)at, x.width);
     if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
+    if (over) all_have_read(e, x.parts);
     e->cluster_met = true;
     line(e, "if (tid == 0) %s(%s, %lld);", use(e, "mbar_expect"), x.mbar, (long long)x.bytes * (x.parts - 1));
     bool orders = ir_attr_int(i, ATTR_SEM, SEM_RELAXED) == SEM_ACQ_REL;

@@ -29,7 +29,9 @@ static void emit_ring(Emit *e, Instr *i)
     line(e, "const u32 %s = shared_base + %lld;    /* %d stages of %lld bytes */", r.name,
         (long long)e->shared_bytes, r.depth, (long long)r.bytes);
     note_shared(e, i, e->shared_bytes, r.bytes * r.depth);
+    if (e->rings_to != e->shared_bytes) e->rings_from = e->shared_bytes;
     e->shared_bytes += r.bytes * r.depth;
+    e->rings_to = e->shared_bytes;
     e->storage[ir_result(i)->id] = r.name;
     vec_push(&e->s->arena, &e->rings, r);
 }

@@ -1,7 +1,8 @@
 /* sample: which configurations of a kernel are worth measuring for a device model: prints them as the list
  * that measure.c takes.
  *
- *     tile_bench_sample [--draws=N] [--best=N] [--others=N] [--kernels=FOLDER] TARGET PROBLEMS > LIST
+ *     tile_bench_sample [--draws=N] [--best=N] [--others=N] [--model=NAME] [--kernels=FOLDER] TARGET PROBLEMS
+ *         > LIST
  *
  * PROBLEMS holds a problem a line: FILE KERNEL NAME=VALUE ... (problem.h). Of each kernel's tune block it
  * draws configurations at random, and prints those that are estimated fastest (`best`), some of the others,
@@ -24,6 +25,7 @@ typedef struct Drawn {
 
 typedef struct Sample {
     int draws, best, others;
+    const char *model; /* of runtime/choice/models; NULL: the target's */
     uint64_t random;
     Drawn drawn[MOST_DRAWS];
     int n;
@@ -128,6 +130,7 @@ static bool sample(Sample *x, const char *folder, const char *target, char *line
     if (n < 2) return false;
     snprintf(path, sizeof path, "%s/%s.tile", folder, words[0]);
     if (!problem_open(&p, path, words[1], target, n - 2, words + 2)) return false;
+    if (x->model) p.device = device_of_model(device_model_find(x->model), target_find(target));
     session_init(&s, allocator_libc);
     bool good = !setjmp(s.oom) && problem_view(&p, &s, &v) && v.tune && v.tune->n < MOST_NAMES;
     if (good) {
@@ -153,13 +156,14 @@ int main(int argc, char **argv)
         if (!strncmp(argv[at], "--draws=", 8)) x.draws = atoi(argv[at] + 8);
         else if (!strncmp(argv[at], "--best=", 7)) x.best = atoi(argv[at] + 7);
         else if (!strncmp(argv[at], "--others=", 9)) x.others = atoi(argv[at] + 9);
+        else if (!strncmp(argv[at], "--model=", 8)) x.model = argv[at] + 8;
         else if (!strncmp(argv[at], "--kernels=", 10)) folder = argv[at] + 10;
         else break;
     }
     char *text = at + 2 == argc ? read_all(argv[at + 1], &size) : NULL;
-    if (!text) {
-        fprintf(stderr,
-            "tile_bench_sample [--draws=N] [--best=N] [--others=N] [--kernels=FOLDER] TARGET PROBLEMS\n");
+    if (!text || (x.model && !device_model_find(x.model))) {
+        fprintf(stderr, "tile_bench_sample [--draws=N] [--best=N] [--others=N] [--model=NAME] "
+                        "[--kernels=FOLDER] TARGET PROBLEMS\n");
         return 2;
     }
     for (char *rest = text, *line; (line = strtok_r(rest, "\n", &rest));)

@@ -111,9 +111,10 @@ typedef struct KernelPlan {
     bool reads_before;
     int split_k;  /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
     int clusters; /* clusters (CTAs without clusters) that share a program through the workspace; 0: one */
-    int64_t parts_bytes; /* bytes of shared memory that receive the partial sums of the other CTAs */
-    int multicast;       /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
-    int multicast_axis;  /* the grid axis along which these programs are neighbours */
+    int64_t parts_bytes;   /* bytes of shared memory that receive the partial sums of the other CTAs */
+    bool parts_over_rings; /* they lie over the stages of rings, which nobody reads any more when they come */
+    int multicast;         /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
+    int multicast_axis;    /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
     bool pingpong;       /* consumer warpgroups take turns at issuing products */
     bool roles_checked;  /* producer and consumer warps get on with each other (lower.c) */

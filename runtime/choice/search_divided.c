@@ -43,6 +43,13 @@ double search_if_divided(const Search *z, const SearchPoint *p)
     return ns;
 }
 
+/* Whether the programs of a point load together: the loops of such programs are not divided. */
+static bool loads_together(const Search *z, const SearchPoint *p)
+{
+    int j = search_hint_name(z, HINT_cluster);
+    return j >= 0 && p->at[j] < search_listed(&z->name[j]) && z->name[j].values[p->at[j]].i > 1;
+}
+
 /* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
  * them: first what should be fastest if dividing costs nothing. */
 static void consider_parts(Search *z, int j, int64_t most)
@@ -54,7 +61,8 @@ static void consider_parts(Search *z, int j, int64_t most)
         double least = INFINITY;
         for (int i = 0; i < n; i++) {
             const SearchPoint *p = &z->point[i];
-            int v = taken[i] || !(p->ns < INFINITY) ? -1 : room_to_divide(z, p, j, most);
+            bool may = !taken[i] && p->ns < INFINITY && !loads_together(z, p);
+            int v = may ? room_to_divide(z, p, j, most) : -1;
             double ns = v >= 0 ? p->ns / (double)z->name[j].values[v].i : INFINITY;
             if (ns >= least) continue;
             now = i;

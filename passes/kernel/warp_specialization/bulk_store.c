@@ -38,123 +38,6 @@
 
 enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 
-static int span_of(int64_t bytes)
-{ return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
-
-/* The row of the box in which the coordinates are: the axes except `unit`, in order, the last one fastest.
- * The extents of boxes are powers of two. */
-static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
-{
-    int row = 0;
-    for (int a = 0; a < rank; a++)
-        if (a != b->unit) row = row * b->box[a] + (c[a] & (b->box[a] - 1));
-    return row;
-}
-
-static bool shape_boxes(const Layout *l, int bytes, BulkBoxes *b)
-{
-    int rest = 16;
-    b->row_bytes = span_of((int64_t)l->tile[b->unit] * bytes);
-    if (!b->row_bytes || (bytes == 2 && b->row_bytes < 32)) return false;
-    b->bytes = 16 * b->row_bytes;
-    b->box[b->unit] = b->row_bytes / bytes;
-    for (int a = l->rank - 1; a >= 0; a--) {
-        if (l->cover[a] != l->tile[a]) return false;
-        if (a == b->unit) continue;
-        b->box[a] = rest < l->tile[a] ? rest : l->tile[a];
-        if (l->tile[a] % b->box[a] || rest % b->box[a]) return false;
-        rest /= b->box[a];
-    }
-    return rest == 1;
-}
-
-/* The difference of a lane's coordinates from those of lane 0, which must be the same in all warps. */
-static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK])
-{
-    for (uint32_t w = 0; w < layout_warps(l); w++)
-        for (uint32_t lane = 0; lane < 32; lane++) {
-            int32_t c[TILE_MAX_RANK];
-            layout_element(l, 0, lane, w, 0, c);
-            for (int a = 0; a < l->rank; a++) {
-                if (w && c[a] - b->warp[w][a] != step[lane][a]) return false;
-                step[lane][a] = c[a] - b->warp[w][a];
-            }
-        }
-    return l->separable; /* All registers must add the same constant for all lanes. */
-}
-
-/* Whether lanes lie as those of a fragment do, relative to lane 0. far: how far they reach along each axis.
- */
-static bool fragment_like(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], int32_t *far)
-{
-    memset(far, 0, l->rank * sizeof *far);
-    for (int lane = 0; lane < 32; lane++) {
-        const int32_t *s = step[lane];
-        for (int a = 0; a < l->rank; a++) {
-            if (s[a] < 0 || s[a] >= b->box[a]) return false;
-            if (s[a] > far[a]) far[a] = s[a];
-        }
-        if (s[b->unit] != 2 * (lane % 4) || row_in(b, l->rank, s) != lane / 4) return false;
-    }
-    return true;
-}
-
-/* Whether all lanes are in the box in which lane 0 has `base`. */
-static bool stays_in_box(const Layout *l, const BulkBoxes *b, const int32_t *far, const int32_t *base)
-{
-    for (int a = 0; a < l->rank; a++)
-        if ((base[a] & (b->box[a] - 1)) + far[a] >= b->box[a]) return false;
-    return true;
-}
-
-bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes *b)
-{
-    int regs = (int)layout_regs(l);
-    *b = (BulkBoxes){ .unit = unit, .warps = (int)layout_warps(l) };
-    if (layout_lanes(l) != 32 || regs % 2 || l->rank < 2 || !shape_boxes(l, bytes, b)) return false;
-    b->pairs = 2 * b->box[unit] / 8;
-    if (regs / 2 % b->pairs) return false;
-    b->n = regs / 2 / b->pairs;
-    b->origin = arena_alloc(a, sizeof *b->origin * (size_t)b->n);
-    b->warp = arena_alloc(a, sizeof *b->warp * (size_t)b->warps);
-    b->pair = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
-    b->half = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
-    b->col = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
-    for (int w = 0; w < b->warps; w++) {
-        memset(b->warp[w], 0, sizeof b->warp[w]);
-        layout_element(l, 0, 0, (uint32_t)w, 0, b->warp[w]);
-        for (int x = 0; x < l->rank; x++)
-            if (b->warp[w][x] % b->box[x]) return false;
-        for (int v = 0; v < w; v++)
-            if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
-    }
-    int32_t step[32][TILE_MAX_RANK], far[TILE_MAX_RANK];
-    if (!lane_steps(l, b, step) || !fragment_like(l, b, step, far)) return false;
-    memset(b->pair, 0xff, sizeof *b->pair * (size_t)(b->n * b->pairs));
-    int n = 0;
-    for (int q = 0; q < regs / 2; q++) {
-        int32_t c[TILE_MAX_RANK] = { 0 }, d[TILE_MAX_RANK] = { 0 }, o[TILE_MAX_RANK] = { 0 };
-        layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
-        layout_element(l, (uint32_t)(2 * q + 1), 0, 0, 0, d);
-        int row = row_in(b, l->rank, c), col = c[unit] % b->box[unit], k = 0;
-        d[unit]--;
-        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !stays_in_box(l, b, far, c)) return false;
-        for (int x = 0; x < l->rank; x++) o[x] = c[x] - c[x] % b->box[x];
-        while (k < n && memcmp(b->origin[k], o, sizeof o)) k++;
-        if (k == b->n) return false;
-        if (k == n) memcpy(b->origin[n++], o, sizeof o);
-        int at = k * b->pairs + col / 8 * 2 + row / 8;
-        if (b->pair[at] >= 0) return false;
-        b->pair[at] = q;
-        b->half[at] = row / 8;
-        b->col[at] = col;
-    }
-    /* stmatrix takes four consecutive words. */
-    for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++)
-        if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
-    return true;
-}
-
 /* Whether rows end at a multiple of 16 bytes. TMA writes memory in pieces of 16 bytes, the last one of a row
  * whole: behind the tensor's edge it writes zeros, over what belongs to somebody else where the row is a part
  * of a wider one (measured on an H200; bench/notes/products.md, "Stores by TMA"). */
@@ -247,7 +130,7 @@ static int buffers_for(
     ir_walk(f->body, find_others, &u);
     bool can = axis >= 0 && (bytes == 2 || bytes == 4) && (once(store) || ir_adds(store)) &&
                tma_takes(f, store, m) && !u.others &&
-               kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
+               kernel_store_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), store, axis, &b);
     if (!can) {
         if (asked)
             schedule_refuse(p, asked,
@@ -345,8 +228,7 @@ static void send_apart(
     bool ordered = ir_semaphore_wait(store) && ir_semaphore_signal(store);
     if (!ir_adds(store) || (ir_orders_memory(f) && !ordered) || !loop || loop->op != OP_FOR ||
         ir_over_programs(loop) ||
-        !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis,
-            dtype_bytes(m->values[0]->type->dtype), &b) ||
+        !kernel_store_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), store, axis, &b) ||
         b.n != buffers)
         return;
     if (has_writers(f, p)) {

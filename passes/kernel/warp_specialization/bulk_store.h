@@ -10,6 +10,7 @@ typedef struct BulkBoxes {
     int row_bytes, bytes;             /* the bytes of a row of a box (128, 64 or 32); the bytes of a box */
     int32_t box[TILE_MAX_RANK];       /* extents of a box */
     int n, warps, pairs;              /* the boxes of a warp, the pairs of a box */
+    bool overlaps;                    /* the last box begins within the one before */
     int32_t (*origin)[TILE_MAX_RANK]; /* of each box, for warp 0 */
     int32_t (*warp)[TILE_MAX_RANK];   /* what a warp adds */
     int32_t *pair, *half, *col;       /* [n * pairs]: box by box, in the order of columns and halves */
@@ -17,6 +18,8 @@ typedef struct BulkBoxes {
 
 /* False: the layout is not that of accumulators in whole boxes. bytes: of an element, 2 or 4. */
 bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *);
+/* The same of what `store` stores, whose boxes may overlap if it adds nothing. */
+bool kernel_store_boxes(Arena *, const Layout *, const Instr *store, int unit, BulkBoxes *);
 /* Marks the store (bulk = the buffers of a warp) if all of these conditions hold and there is room. Returns
  * whether it did. */
 bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);

@@ -449,6 +449,26 @@ static bool first_stages(Roles *c, int64_t *used)
     return true;
 }
 
+/* Where memory beside the partial sums is enough for few stages alone, the sums lie over the rings, and the
+ * CTAs of the cluster meet before they send them. More than two would wait long for the last. */
+static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, int *fit)
+{
+    enum { ENOUGH = 6 /* stages */, MANY = 3 /* CTAs */, BARRIER = 1024 };
+    int64_t parts = c->p->parts_bytes - BARRIER, all = *used;
+    int *before = arena_array(&c->s->arena, int, c->rings.len + 1);
+    if (parts <= 0 || *fit >= most || *fit >= ENOUGH || c->p->cluster >= MANY || !roles_parts_may_lie_over(c))
+        return;
+    for (size_t k = 0; k < c->rings.len; k++) before[k] = c->rings.data[k].depth;
+    int deeper = deepen_rings(c, *limit + parts, most, &all);
+    if (deeper > *fit && all >= parts) {
+        c->p->parts_over_rings = true;
+        *limit += parts;
+        *used = all;
+        *fit = deeper;
+    } else
+        for (size_t k = 0; k < c->rings.len; k++) c->rings.data[k].depth = before[k];
+}
+
 bool roles_plan_rings(Roles *c)
 {
     int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
@@ -467,6 +487,7 @@ bool roles_plan_rings(Roles *c)
             (long long)limit);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
     int fit = deepen_rings(c, limit, most, &used);
+    lay_parts_over(c, &limit, most, &used, &fit);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&
             c->rings.data[k].depth < 2)

@@ -118,6 +118,9 @@ Instr *roles_last_product(const Instr *load);
 Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 /* Plans the stages of each ring, and those of loads that feed no product. */
 bool roles_plan_rings(Roles *);
+/* parts.c: whether the partial sums of the other CTAs of a cluster may lie over the rings: there is one sum,
+ * behind all that goes through rings, and TMA alone fills these. */
+bool roles_parts_may_lie_over(const Roles *);
 
 /* The step transposed-views (transposed_views.c): loads of one window in both orders become one load and a
  * `permute`. It gets the Roles. On the consumers' side, roles_take_transposed replaces permutes of the matrix
