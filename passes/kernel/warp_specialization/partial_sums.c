@@ -1,4 +1,4 @@
-/* parts.c: the partial sums of the other CTAs of a cluster, which split-k joins behind the loops, in shared
+/* partial_sums.c: the partial sums of the other CTAs of a cluster, which split-k joins behind the loops, in shared
  * memory that rings have until then. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
