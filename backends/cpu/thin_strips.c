@@ -10,7 +10,8 @@
 
 enum {
     ROWS_AT_ONCE = 4,    /* of B, before the sums are moved, */
-    HALVES_AT_ONCE = 16, /* and where these are in halves */
+    HALVES_AT_ONCE = 16, /* and where these are in halves, unless rows meet: */
+    MEETING = 2048,      /* bytes, half of a way of the first cache, of which rows are a multiple apart */
     MOST_PARTS = 4,      /* vectors of a row of B at once, where there are 32 registers */
     PART_OF_FIRST = 4,   /* of the first cache that rows of B are staged in */
     SPAN_BYTES = 512     /* of a row of B */
@@ -313,28 +314,67 @@ static void span(Thin *t, LLVMValueRef column, int64_t columns, int deep)
     gen_loop_end(g, &rows);
 }
 
+static void spans(Thin *t, int deep)
+{
+    Gen *g = t->g;
+    Loop l;
+    int64_t columns = thin_span(t), done = t->n / columns * columns;
+    span(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns, deep);
+    gen_loop_end(g, &l);
+    if (done < t->n) span(t, gen_int(g, done), t->n - done, deep);
+}
+
+/* Whether the rows of a window that B is computed from meet in few sets of the first cache: what the
+ * processor fetches ahead of each of many rows is then displaced by that of the others. */
+static LLVMValueRef rows_meet(Thin *t)
+{
+    Gen *g = t->g;
+    LLVMValueRef any = LLVMConstInt(g->i1, 0, false), far = gen_int(g, MEETING);
+    for (int i = 0; i < t->windows.n; i++) {
+        if (!thin_fetches(t, i)) continue;
+        LLVMValueRef rest = LLVMBuildURem(g->b, thin_stride(t->windows.w[i]), far, "");
+        any = LLVMBuildOr(g->b, any, icmp(g, LLVMIntEQ, rest, gen_int(g, 0)), "");
+    }
+    return any;
+}
+
+/* Strips whose sums are in halves. */
+static void spans_of_halves(Thin *t, int deep)
+{
+    If f;
+    int most = HALVES_AT_ONCE;
+    while (t->k % most) most /= 2;
+    if (most <= deep) {
+        spans(t, deep);
+        return;
+    }
+    gen_if(t->g, &f, rows_meet(t));
+    spans(t, deep);
+    gen_else(t->g, &f);
+    spans(t, most);
+    gen_endif(t->g, &f);
+}
+
 void thin_strips(Thin *t)
 {
     Gen *g = t->g;
     const Step *s = t->s;
-    int64_t columns = thin_span(t), done = t->n / columns * columns;
     int deep = mma_group(t->as);
-    Loop l;
+    bool halves = t->whole && !stages(t) && thin_halves(t) > 1 && strip_parts(t) % thin_halves(t) == 0;
     t->stage = NULL;
     if (t->whole && stages(t)) {
         deep = stage_depth(t);
-        uint64_t vectors = (uint64_t)(deep / mma_group(t->as) * columns / t->lanes);
+        uint64_t vectors = (uint64_t)(deep / mma_group(t->as) * thin_span(t) / t->lanes);
         t->stage = gen_alloca(g, LLVMArrayType2(t->vec, vectors), "stage");
     } else if (t->whole) {
-        deep = strip_parts(t) % thin_halves(t) == 0 && thin_halves(t) > 1 ? HALVES_AT_ONCE : ROWS_AT_ONCE;
+        deep = ROWS_AT_ONCE;
         while (t->k % deep) deep /= 2;
     }
     if (t->inverts && !s->lanes) thin_take_offsets(t);
     else if (!s->acc)
         LLVMBuildMemSet(
             g->b, gen_buf(g, s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
-    span(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns, deep);
-    gen_loop_end(g, &l);
-    if (done < t->n) span(t, gen_int(g, done), t->n - done, deep);
+    if (halves) spans_of_halves(t, deep);
+    else spans(t, deep);
     t->stage = NULL;
 }

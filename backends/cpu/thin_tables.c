@@ -151,9 +151,28 @@ static void bytes_of(Gen *g, LLVMValueRef x, LLVMValueRef *to)
     }
 }
 
+/* Whether columns are multiplied one after the other, and no load moves. LLVM would load the other operand
+ * once for all of them and keep it, for which AVX2 has too few registers beside the sums of several rows: it
+ * would move sums and tables to memory and back. Words that are widened from memory come in order by
+ * themselves. */
+static bool is_ordered(const Thin *t) { return t->rows > 1 && !t->g->target->avx512 && !is_widened(t); }
+
+/* The values that are the same along K from which the elements of v are computed. */
+static int constants_of(const Thin *t, const Value *v)
+{
+    int n = 0;
+    const Instr *i = v->def;
+    if (v == t->index || v->type->kind != TYPE_TILE) return 0;
+    if (v->type->shape[1] == 1 || i->op == OP_SPLAT || i->op == OP_BROADCAST) return 1;
+    for (int k = 0; k < i->n_operands; k++) n += constants_of(t, ir_operand(i, k));
+    return n;
+}
+
+/* Of computed elements, what they are computed from, and words unless one column has them at a time. */
 int thin_table_parts(const Thin *t)
 {
     if (!t->index) return 0;
+    if (is_computed(t)) return constants_of(t, t->b) + !is_ordered(t);
     return t->g->target->avx512 ? 1 : is_widened(t) ? 2 : 4 - zero_bytes(t->from);
 }
 
@@ -217,6 +236,7 @@ static void add_vector(
     for (int r = 0; r < t->rows; r++) {
         LLVMValueRef at = thin_a_at(t, r, gen_iadd(t->g, k, gen_int(t->g, j * lanes)));
         LLVMValueRef a = gen_load(t->g, t->as, lanes, at);
+        LLVMSetVolatile(a, is_ordered(t));
         for (int n = c; n < end; n++) {
             LLVMValueRef *to = &acc[n * t->rows + r];
             *to = thin_multiply_add(t, *to, a, b[n]);
