@@ -192,6 +192,10 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return va >= 0 && e->lanes > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, t, e->lanes), "") : x;
 }
 
+/* As f32, by which the pass exp2 multiplies. With fused multiply-adds that product is not rounded by itself.
+ */
+static const double LOG2_E = 0x1.715476p+0;
+
 /* The factor by which v is another value multiplied, a positive constant in reach of f32; 0: it is none. */
 static double positive_factor(const Value *v, Value **of)
 {
@@ -224,7 +228,9 @@ static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LL
     Value *of = ir_operand(i, 0);
     if (plan_need(ir_result(i)) == NEED_ALL) {
         if (!is_less_its_maximum(of)) return NULL;
-        return i->op == OP_EXP ? vector_exp_below_0(g, x) : vector_exp2_below_0(g, x);
+        if (i->op == OP_EXP) return vector_exp_below_0(g, x);
+        bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && positive_factor(of, &of) == LOG2_E;
+        return vector_exp2_below_0(g, of_e ? nest_eval(e, of, coord, va) : x, of_e ? LOG2_E : 1);
     }
     double factor = i->op == OP_EXP2 && !plan_info(g->plan, of)->buf ? positive_factor(of, &of) : 0;
     return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor) : NULL;
