@@ -250,10 +250,26 @@ static LLVMValueRef times_sigmoid(Gen *g, const Instr *i, const LLVMValueRef *v)
     return NULL;
 }
 
+/* Whether the lanes of v along `axis` are one value. */
+static bool is_same_along(const Value *v, int axis)
+{
+    if (!v->def || axis < 0) return false;
+    return v->def->op == OP_SPLAT ||
+           (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
+}
+
+static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
+{
+    bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
+    if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
+    return quotient_of_row(e, v[0], v[1]);
+}
+
 /* What takes fewer instructions because of what its operands are; NULL: nothing does. */
 static LLVMValueRef eval_known(Eval *e, const Instr *i, const LLVMValueRef *v, LLVMValueRef *coord, int va)
 {
     if (i->op == OP_EXP || i->op == OP_EXP2) return eval_exponential(e, i, v[0], coord, va);
+    if (i->op == OP_DIV) return eval_quotient(e, i, v, va);
     return i->op == OP_MUL && plan_need(ir_result(i)) != NEED_ALL ? times_sigmoid(e->g, i, v) : NULL;
 }
 
