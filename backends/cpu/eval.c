@@ -192,6 +192,10 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return va >= 0 && e->lanes > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, t, e->lanes), "") : x;
 }
 
+/* As f32, by which the pass exp2 multiplies. With fused multiply-adds that product is not rounded by itself.
+ */
+static const double LOG2_E = 0x1.715476p+0;
+
 /* The factor by which v is another value multiplied, a positive constant in reach of f32; 0: it is none. */
 static double positive_factor(const Value *v, Value **of)
 {
@@ -224,7 +228,9 @@ static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LL
     Value *of = ir_operand(i, 0);
     if (plan_need(ir_result(i)) == NEED_ALL) {
         if (!is_less_its_maximum(of)) return NULL;
-        return i->op == OP_EXP ? vector_exp_below_0(g, x) : vector_exp2_below_0(g, x);
+        if (i->op == OP_EXP) return vector_exp_below_0(g, x);
+        bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && positive_factor(of, &of) == LOG2_E;
+        return vector_exp2_below_0(g, of_e ? nest_eval(e, of, coord, va) : x, of_e ? LOG2_E : 1);
     }
     double factor = i->op == OP_EXP2 && !plan_info(g->plan, of)->buf ? positive_factor(of, &of) : 0;
     return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor) : NULL;
@@ -244,10 +250,26 @@ static LLVMValueRef times_sigmoid(Gen *g, const Instr *i, const LLVMValueRef *v)
     return NULL;
 }
 
+/* Whether the lanes of v along `axis` are one value. */
+static bool is_same_along(const Value *v, int axis)
+{
+    if (!v->def || axis < 0) return false;
+    return v->def->op == OP_SPLAT ||
+           (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
+}
+
+static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
+{
+    bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
+    if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
+    return quotient_of_row(e, v[0], v[1]);
+}
+
 /* What takes fewer instructions because of what its operands are; NULL: nothing does. */
 static LLVMValueRef eval_known(Eval *e, const Instr *i, const LLVMValueRef *v, LLVMValueRef *coord, int va)
 {
     if (i->op == OP_EXP || i->op == OP_EXP2) return eval_exponential(e, i, v[0], coord, va);
+    if (i->op == OP_DIV) return eval_quotient(e, i, v, va);
     return i->op == OP_MUL && plan_need(ir_result(i)) != NEED_ALL ? times_sigmoid(e->g, i, v) : NULL;
 }
 

@@ -53,7 +53,11 @@ typedef struct RowPlace {
 } RowPlace;
 RowPlace row_enter(Eval *);
 void row_leave(Eval *, RowPlace);
-/* exponential.c, on f32: of x <= 0 and of NaN; 2^(factor x) for results of 16 bits (plan_need). */
+/* quotient.c: x / y for a y that is the same in the whole row; whether it takes less time than to divide. */
+LLVMValueRef quotient_of_row(Eval *, LLVMValueRef x, LLVMValueRef y);
+bool quotient_pays(const CpuTarget *);
+/* exponential.c, on f32: of x <= 0 and of NaN, 2^(factor x) likewise; 2^(factor x) for results of 16 bits
+ * (plan_need). */
 LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
-LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x);
+LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x, double factor);
 LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor);

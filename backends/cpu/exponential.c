@@ -46,13 +46,17 @@ static LLVMValueRef scale(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
 
 enum { RAISED = 64 }; /* 2^(n + RAISED) is a normal number for n in [-190, 63] */
 
-/* p 2^n or (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power
- * of two and a constant. */
-static LLVMValueRef scale_down(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
+/* 2^n, if the bias of n is that of an exponent. */
+static LLVMValueRef power_of(Gen *g, Rounded n)
+{ return as_float(g, LLVMBuildShl(g->b, n.bits, I(g, n.number, 23), "")); }
+
+/* (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power of two
+ * and a constant. */
+static LLVMValueRef scale_down(Gen *g, LLVMValueRef p, Rounded n)
 {
-    if (has_scalef(g, p)) return scale(g, p, one_more, n);
-    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""));
-    return mul(g, one_more ? fma_(g, p, power, power) : mul(g, p, power), K(g, p, 1 / 0x1p64));
+    if (has_scalef(g, p)) return scale(g, p, true, n);
+    LLVMValueRef power = power_of(g, n);
+    return mul(g, fma_(g, p, power, power), K(g, p, 1 / 0x1p64));
 }
 
 /* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
@@ -85,31 +89,52 @@ static LLVMValueRef poly_pairs(Gen *g, LLVMValueRef x, LLVMValueRef x2, const do
     return r;
 }
 
-/* p(x - n) 2^n with n next to x, at least -160 and at most 130, or if `at_most_one` of x <= 0 (and of NaN) */
-static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients, bool at_most_one)
+/* p(x - n) 2^n with n next to x, at least -160 and at most 130 */
+static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients)
 {
-    x = at_least(g, at_most_one ? x : at_most(g, x, 130), -160);
-    Rounded n = rounded(g, x, NULL, at_most_one ? BIAS + RAISED : 2 * BIAS);
-    LLVMValueRef r = poly(g, sub(g, x, n.number), p, n_coefficients);
-    return at_most_one ? scale_down(g, r, false, n) : scale(g, r, false, n);
+    x = at_least(g, at_most(g, x, 130), -160);
+    Rounded n = rounded(g, x, NULL, 2 * BIAS);
+    return scale(g, poly(g, sub(g, x, n.number), p, n_coefficients), false, n);
+}
+
+/* 2^(factor x) of factor x <= 0, and of NaN. Coefficients times 2^-RAISED make up for the power 2^(n +
+ * RAISED), so that the only product that may be denormal is the last one. */
+static LLVMValueRef exp2_below_0(Gen *g, LLVMValueRef x, double factor, const double *p, int n_coefficients)
+{
+    double lowered[8];
+    for (int k = 0; k < n_coefficients; k++) lowered[k] = ldexp(p[k], -RAISED);
+    LLVMValueRef by = factor == 1 ? NULL : K(g, x, factor);
+    x = at_least(g, x, -160 / factor);
+    Rounded n = rounded(g, x, by, BIAS + RAISED);
+    LLVMValueRef f = by ? fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, "")) : sub(g, x, n.number);
+    return mul(g, poly(g, f, lowered, n_coefficients), power_of(g, n));
 }
 
 /* p(x - floor(x)) 2^floor(x) */
 static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
 { return gen_by_16(g, poly(g, gen_by_16(g, x, NULL, fraction_16), p, n), x, scalef_16); }
 
-static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, bool at_most_one)
+/* 2^x on [-1/2, 1/2] within 1.05 ulp, and 1 at 0 */
+static const double quintic[] = { 1.0, 0.6931468292479911, 0.24022237036608352, 0.05550891438494901,
+    0.009671762913109172, 0.0013225707438052209 };
+
+/* 2^(factor x); factor 1 if not `at_most_one`. Without fused multiply-adds the quintic would miss 2 ulp. */
+static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_one)
 {
     static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104,
         0.00124678462532, 0.000216129155396 };
-    static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
+    static const double exact[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
-    return has_scalef(g, x) ? exp2_above(g, x, unit, 7) : exp2_near(g, x, c, 7, at_most_one);
+    if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 7);
+    int n = g->target->fma ? 6 : 7;
+    const double *p = g->target->fma ? quintic : exact;
+    return at_most_one ? exp2_below_0(g, x, factor, p, n) : exp2_near(g, x, p, n);
 }
 
-LLVMValueRef vector_exp2(Gen *g, LLVMValueRef x) { return exp2_of(g, x, false); }
+LLVMValueRef vector_exp2(Gen *g, LLVMValueRef x) { return exp2_of(g, x, 1, false); }
 
-LLVMValueRef vector_exp2_below_0(Gen *g, LLVMValueRef x) { return exp2_of(g, x, true); }
+LLVMValueRef vector_exp2_below_0(Gen *g, LLVMValueRef x, double factor)
+{ return exp2_of(g, x, factor, true); }
 
 /* 2^x on [-1/2, 1/2] with a relative error of 2^-18.5 */
 static const double quartic[] = { 0.999999261446, 0.693121814737, 0.240247448279, 0.0559178603194,
@@ -197,15 +222,30 @@ static LLVMValueRef exp_below(Gen *g, LLVMValueRef x, bool at_most_one)
         fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
     r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef r2 = mul(g, r, r), p = fma_(g, r2, poly_pairs(g, r, r2, q, 6), r);
-    return at_most_one ? scale_down(g, p, true, n) : scale(g, p, true, n);
+    return at_most_one ? scale_down(g, p, n) : scale(g, p, true, n);
 }
 
 LLVMValueRef vector_exp(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90), false); }
 
 LLVMValueRef vector_exp_below_0(Gen *g, LLVMValueRef x) { return exp_below(g, x, true); }
 
+/* 1 / (1 + e^-x), as 2^-s / (2^-s + e^-x 2^-s): so no term overflows where the result is denormal. Below
+ * -104.5 it is 0, above 20 1. */
+static LLVMValueRef sigmoid_lowered(Gen *g, LLVMValueRef x)
+{
+    static const double c[] = { 1.0, -1.0000000254677042, 0.4999999178450242, -0.1666644842331957,
+        0.041668534064540935, -0.008373160233185711, 0.0013815870782562232 };
+    x = at_least(g, at_most(g, x, 20), -104.5);
+    LLVMValueRef lowered = K(g, x, ldexp(1, -RAISED));
+    Rounded n = rounded(g, x, K(g, x, -0x1.715476p+0), BIAS - RAISED);
+    LLVMValueRef r = fma_(g, n.number, K(g, x, 0x1.62e400p-1), x);
+    r = fma_(g, n.number, K(g, x, 0x1.7f7d1cp-20), r); /* -r, as ln 2 in two parts; the first has few bits */
+    return fdiv(g, lowered, fma_(g, poly(g, r, c, 7), power_of(g, n), lowered));
+}
+
 LLVMValueRef vector_sigmoid(Gen *g, LLVMValueRef x)
 {
+    if (!has_scalef(g, x)) return sigmoid_lowered(g, x);
     LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), ""), true), one = K(g, x, 1);
     LLVMValueRef negative = LLVMBuildICmp(g->b, LLVMIntSLT, as_int(g, x), I(g, x, 0), "");
     return vector_quotient(g, sel(g, negative, e, one), add(g, one, e));
