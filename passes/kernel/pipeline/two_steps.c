@@ -1,5 +1,6 @@
-/* two_steps.c: of software-pipelining: a loop whose only product begins a sum of its own, or has a left operand
- * that is computed, does two steps at a time, so that the arithmetic of one runs beside the product of the other.
+/* two_steps.c: of software-pipelining: a loop whose only product begins a sum of its own, or has a left
+ * operand that is computed, does two steps at a time, so that the arithmetic of one runs beside the product
+ * of the other.
  *
  *   for k = lo to hi step st with (%acc) { %p = wgmma ..; %w = wgmma_wait %p; %n = fma %w, %scale, %acc }
  *
@@ -8,8 +9,9 @@
  *   for k = lo to mid step 2 st with (%acc) { STEP(k); STEP(k + st) }     mid: lo + the even number of steps
  *   for k = mid to hi step st with (the sums of the first) { STEP(k) }    one step or none
  *
- * and issue_order.c issues both products before the first wait, or computed_operands.c chains them. Warpgroups that wait for the same stages
- * multiply at the same time and then do arithmetic at the same time, which leaves the matrix unit idle.
+ * and issue_order.c issues both products before the first wait, or computed_operands.c chains them.
+ * Warpgroups that wait for the same stages multiply at the same time and then do arithmetic at the same time,
+ * which leaves the matrix unit idle.
  *
  * Requires: rings with stages for three steps, two of which are held; registers for two sums beside those
  * that the loop carries; a constant step. Keeps: everything. Both steps take stages in the program's order.
