@@ -114,6 +114,18 @@ Instr *kernel_two_steps(Overlap *c, Instr *loop, const InstrList *products)
     return pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
 }
 
+/* The rings from which a step takes stages. */
+static int rings_of(const Block *body)
+{
+    int n = 0;
+    for (const Instr *i = body->first; i; i = i->next) n += i->op == OP_RING_GET;
+    return n;
+}
+
+/* Each ring of a step is waited for and given back twice in a pair: with more than three that costs more than
+ * is hidden (bench/notes/products.md, "Kernels as a user writes them"). */
+enum { MOST_RINGS = 3 };
+
 Instr *kernel_two_computed(Overlap *c, Instr *loop, const InstrList *products)
 {
     int64_t step;
@@ -122,7 +134,7 @@ Instr *kernel_two_computed(Overlap *c, Instr *loop, const InstrList *products)
     const Use *u = p ? ir_result(p)->uses : NULL;
     if (!p || a->type->kind != TYPE_TILE || ir_defined_outside(a, loop->blocks[0]) || !u || u->next ||
         u->user->op != OP_WGMMA_WAIT || u->user->n_operands != 1 ||
-        !kernel_adds_to_carried(p, ir_result(u->user)))
+        !kernel_adds_to_carried(p, ir_result(u->user)) || rings_of(loop->blocks[0]) > MOST_RINGS)
         return NULL;
     int more = (int)(2 * type_elements(a->type) * dtype_bytes(a->type->dtype) / (4 * 32 * c->p->warps));
     return pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
