@@ -101,6 +101,9 @@ const Layout *layout_coalesced_near(Arena *a, int rank, const int32_t *tile, con
     X(WGMMA_K16, "wgmma_k16", 64, 8, 16, 16, 32, 4)       /* sm_90a, N in steps of 8 */ \
     X(WGMMA_K8, "wgmma_k8", 64, 8, 8, 32, 32, 4)          /* tf32 */ \
     X(WGMMA_K32, "wgmma_k32", 64, 8, 32, 8, 32, 4)        /* fp8, i8 */ \
+    /* The same with the rows of A and C in another order: a lane's two rows of a warp's 16 are neighbours. \
+     */ \
+    X(WGMMA_K16_PAIRS, "wgmma_k16_pairs", 64, 8, 16, 16, 32, 4) \
     X(MFMA_32x32x8, "mfma_32x32x8", 32, 32, 8, 16, 64, 1) /* f16, bf16; gfx90a, gfx942 */ \
     X(MFMA_16x16x16, "mfma_16x16x16", 16, 16, 16, 16, 64, 1) \
     X(MFMA_32x32x16, "mfma_32x32x16", 32, 32, 16, 16, 64, 1) /* f16, bf16; gfx950 */ \
@@ -443,8 +446,8 @@ typedef struct {
     uint32_t mask, word[4], elem[4];
     uint64_t row[5]; /* fragment-coordinate vectors of the address lane's bits */
 } LayoutMatrix;
-/* Plain form for elements of 1, 2, 4 bytes, .trans for 2 bytes only. allow_trans: try it when the plain one
- * does not apply. */
+/* Plain form for elements of 1, 2, 4 bytes, .trans for 2 bytes, and for 1 byte if a lane holds two neighbours
+ * along the axis. allow_trans: try it when the plain one does not apply. */
 bool layout_matrix(const Layout *l, const LayoutShared *s, bool allow_trans, LayoutMatrix *out);
 static inline bool layout_matrix_base(const LayoutMatrix *m, uint32_t r) { return (r & m->mask) == 0; }
 /* The coordinate whose 16-byte row lane `lane` of warp `warp` points at for the instruction that starts at

@@ -76,6 +76,27 @@ static bool trans_matrix(const Layout *l, int axis, LayoutMatrix *m)
     return true;
 }
 
+/* Elements of one byte, two neighbours along the axis as one of 16 bits: lane t holds columns 2 * (t / 4) and
+ * the next of rows 2 * (t % 4) and the next. */
+static bool trans_pairs(const Layout *l, int axis, LayoutMatrix *m)
+{
+    uint64_t unit = 1ull << l->fshift[axis];
+    int beside = find_reg_bit(l, unit), below = beside ? 0 : 1;
+    memset(m, 0, sizeof *m);
+    if (l->fbit[axis] < 4 || beside < 0 || l->nbit[LAYOUT_REG] < 2) return false;
+    for (int b = 0; b < 3; b++)
+        if (!only_bit(l, LAYOUT_LANE, 2 + b, unit << (b + 1))) return false;
+    m->trans = true;
+    m->elem[1] = 1u << beside;
+    m->elem[2] = 1u << below;
+    m->elem[3] = m->mask = m->elem[1] | m->elem[2];
+    m->row[0] = l->basis[LAYOUT_REG][below];
+    m->row[1] = l->basis[LAYOUT_LANE][0];
+    m->row[2] = l->basis[LAYOUT_LANE][1];
+    add_words(l, m);
+    return true;
+}
+
 bool layout_matrix(const Layout *l, const LayoutShared *s, bool allow_trans, LayoutMatrix *out)
 {
     int axis = s->order[0], es = s->elem_bytes;
@@ -83,7 +104,7 @@ bool layout_matrix(const Layout *l, const LayoutShared *s, bool allow_trans, Lay
     if (s->pitch % 16 || (s->nxor && s->xor_base < 4) || (int64_t)l->tile[axis] * es % 16) return false;
     if (s->panel != s->tile[axis] && ((int64_t)s->panel * es % 16 || s->panel_bytes % 16)) return false;
     if (plain_matrix(l, axis, es, out)) return true;
-    return allow_trans && es == 2 && trans_matrix(l, axis, out);
+    return allow_trans && (es == 1 ? trans_pairs(l, axis, out) : es == 2 && trans_matrix(l, axis, out));
 }
 
 void layout_matrix_row(

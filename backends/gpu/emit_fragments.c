@@ -116,8 +116,10 @@ static bool move_matrices(
     uint32_t all = layout_regs(l), *base = arena_array(&e->s->arena, uint32_t, all);
     for (uint32_t r = 0; r < all; r++)
         if (layout_matrix_base(&m, r)) base[n++] = r;
+    const bool swapped = bytes == 1 && m.elem[1] == 2 && m.elem[2] == 1; /* the middle bytes of a word */
     for (int k = 0; k < 4 / bytes; k++)
-        if (m.elem[k] != (uint32_t)k) return false;
+        if (m.elem[k] != (uint32_t)k && !swapped) return false;
+    if (write && swapped) return false;
     if (e->measure) return n && (uint32_t)n * m.count * 4 / (uint32_t)bytes == all; /* the rest is text */
     if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
         !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
@@ -143,12 +145,13 @@ static bool move_matrices(
     /* Registers of 4-byte elements are declared with the element's type, all others as words. */
     const char *words = bytes == 4 ? str(e, "((u32 *)%s)", array) : array;
     if (write) line(e, "%s(%s, &%s[%s]);", move, from, words, first);
-    else if (plain) line(e, "%s(&%s[%s], %s);", move, words, first, from);
+    else if (plain && !swapped) line(e, "%s(&%s[%s], %s);", move, words, first, from);
     else {
         line(e, "u32 %s[%d];", got, (int)m.count);
         line(e, "%s(%s, %s);", move, got, from);
         for (uint32_t w = 0; w < m.count; w++)
-            line(e, "%s[(%s) ^ %u] = %s[%u];", words, first, m.word[w] * (uint32_t)bytes / 4, got, w);
+            line(e, swapped ? "%s[(%s) ^ %u] = %s(%s[%u], 0, 0x3120u);" : "%s[(%s) ^ %u] = %s%s[%u];", words,
+                first, m.word[w] * (uint32_t)bytes / 4, swapped ? use(e, "byte_perm") : "", got, w);
     }
     end_block(e);
     return true;

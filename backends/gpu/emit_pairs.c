@@ -341,6 +341,8 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     if (i->op == OP_ABS) return str(e, "%s & 0x7fff7fffu", paired_word(r, ir_operand(i, 0), q));
     if (!names[i->op])
         ir_fail(e->s, i->loc, "%s is not computed two elements at a time", op_info[i->op].name);
+    const char *unbiased = paired_unbiased(r, i, q);
+    if (unbiased) return unbiased;
     const char *a = paired_word(r, ir_operand(i, 0), q), *b = paired_word(r, ir_operand(i, 1), q);
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
 }

@@ -37,6 +37,9 @@ bool paired_bytes(const Paired *, const Value *);
 /* emit_widened.c: whether a conversion to 16 bits makes two elements at a time; word q of its result. */
 bool paired_widens(const Paired *, const Instr *);
 const char *paired_widened(Paired *, const Instr *, int q);
+/* Word q of a sum or difference that subtracts what such a conversion would subtract with its other operand;
+ * NULL: it is none. */
+const char *paired_unbiased(Paired *, const Instr *, int q);
 /* The scalar that is in all places of the tile; NULL: none. */
 const Value *paired_repeated(const Paired *, const Value *);
 /* The word of a constant of 16 or 8 bits in all places. */

@@ -4,14 +4,16 @@
  * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
  * element is an access of two bytes, in which lanes meet in one bank (bench/notes/products.md, "Products").
  * Each stmatrix writes 32 by 8, or 16 by 8, in rows of 16 bytes; rows are padded by 16 bytes, so that the
- * eight of a matrix lie in different banks. Then each thread reads what its own layout asks for: 16 bytes at
- * a time, or fewer where rows of memory begin at no multiple of 16. */
+ * eight of a matrix lie in different banks. Where a lane has two neighbouring rows as well (paired-rows), it
+ * puts them into words, which go to different banks for the same reason. Then each thread reads what its own
+ * layout asks for: 16 bytes at a time, or fewer where rows of memory begin at no multiple of 16. */
 #include "backends/gpu/emit.h"
 
-/* Words of 16-bit pairs of an accumulator: lane l of word q has row row[q] + l/4 + the warp's, and columns
- * col[q] + 2 (l mod 4) + the warp's and the next. */
+/* Words of 16-bit pairs of an accumulator: lane l of word q has row row[q] + apart * (l/4) + the warp's, and
+ * columns col[q] + 2 (l mod 4) + the warp's and the next. Where apart is 2, the word behind an even q has the
+ * next row. */
 typedef struct Pairs {
-    int words, warps;
+    int words, warps, apart;
     int32_t *row, *col, *warp_row, *warp_col;
 } Pairs;
 
@@ -24,7 +26,7 @@ static bool lanes_hold_pairs(const Layout *l, const Pairs *p, int q, int w, bool
         const int lane = t / 2;
         if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
         layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)lane, (uint32_t)w, 0, c);
-        if (c[0] != p->row[q] + p->warp_row[w] + lane / 4 ||
+        if (c[0] != p->row[q] + p->warp_row[w] + lane / 4 * p->apart ||
             c[1] != p->col[q] + p->warp_col[w] + lane % 4 * 2 + t % 2)
             return false;
     }
@@ -39,6 +41,8 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
     if (l->rank != 2 || layout_lanes(l) != 32 || layout_regs(l) % 4 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
+    layout_element(l, 0, 4, 0, 0, c);
+    p->apart = c[0] == 2 ? 2 : 1;
     p->row = arena_array(a, int32_t, (size_t)words);
     p->col = arena_array(a, int32_t, (size_t)words);
     p->warp_row = arena_array(a, int32_t, (size_t)warps);
@@ -53,7 +57,9 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
         layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
         p->row[q] = c[0] - p->warp_row[0];
         p->col[q] = c[1] - p->warp_col[0];
-        if (p->row[q] % 8 || p->col[q] % 8) return false;
+        const bool next = p->apart == 2 && q % 2;
+        if (next && (p->row[q] != p->row[q - 1] + 1 || p->col[q] != p->col[q - 1])) return false;
+        if (p->row[q] % 8 != next || p->col[q] % 8) return false;
         const bool known = l->separable && q; /* where the lanes of this word are, the first one has told */
         for (int w = 0; w < (known ? 1 : warps); w++)
             if (!lanes_hold_pairs(l, p, q, w, known)) return false;
@@ -71,6 +77,28 @@ static void write_matrices(Emit *e, const Pairs *p, const char *src, const char 
     line(e, "%s(%s + (%s + %s + (lane & 7)) * %d + (%s + %s) * 2, &%s[%d * %s]);", fn, base,
         entry_text(e, p->col, p->words, place), entry_text(e, p->warp_col, p->warps, "warp"), pitch,
         entry_text(e, p->row, p->words, place), entry_text(e, p->warp_row, p->warps, "warp"), src, each, q);
+    end_block(e);
+}
+
+/* Writes pairs of rows: a word of each two columns. */
+static void write_pairs(Emit *e, const Pairs *p, const char *src, const char *base, int pitch)
+{
+    const char *fn = use(e, "sts_b32"), *perm = use(e, "byte_perm"), *q = tmp(e, "q"), *place = tmp(e, "at");
+    int32_t *rows = arena_array(&e->s->arena, int32_t, (size_t)p->words / 2),
+            *cols = arena_array(&e->s->arena, int32_t, (size_t)p->words / 2);
+    for (int k = 0; k < p->words / 2; k++) {
+        rows[k] = p->row[2 * k];
+        cols[k] = p->col[2 * k];
+    }
+    begin_unrolled(e, q, p->words / 2);
+    line(e, "const u32 %s = %s + (%s + %s + lane %% 4 * 2) * %d + (%s + %s + lane / 4 * 2) * 2;", place, base,
+        entry_text(e, cols, p->words / 2, q), entry_text(e, p->warp_col, p->warps, "warp"), pitch,
+        entry_text(e, rows, p->words / 2, q), entry_text(e, p->warp_row, p->warps, "warp"));
+    for (int k = 0; k < 2; k++) {
+        line(e, "const u32 %s%c = %s(%s[2 * %s], %s[2 * %s + 1], 0x%xu);", place, "ab"[k], perm, src, q, src,
+            q, k ? 0x7632 : 0x5410);
+        line(e, "%s(%s + %d, &%s%c);", fn, place, k * pitch, place, "ab"[k]);
+    }
     end_block(e);
 }
 
@@ -121,10 +149,11 @@ bool emit_transposed(Emit *e, Instr *i)
     int pitch = to->tile[1] * 2 + 16;
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
     const char *base = tmp(e, "sh"), *src = array_of(e, x, from);
-    line(e, "/* %s transposed, in matrices of 8 x 8 */", name_of(e, x));
+    line(e, "/* %s transposed, in %s */", name_of(e, x),
+        pairs.apart == 2 ? "pairs of rows" : "matrices of 8 x 8");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
     barrier(e);
-    write_matrices(e, &pairs, src, base, pitch);
+    (pairs.apart == 2 ? write_pairs : write_matrices)(e, &pairs, src, base, pitch);
     barrier(e);
     read_rows(e, r, base, pitch, side_by_side(to));
     return true;

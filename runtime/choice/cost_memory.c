@@ -285,11 +285,29 @@ static int taken_at_once(const Instr *take)
     return n > 1 ? n : 1;
 }
 
+/* Whether an iteration takes another stage of the ring behind the place where it gives one back, perhaps in
+ * an `if`. */
+static bool given_back_between(const Block *b, const Value *ring, bool *given)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (*given && i->op == OP_RING_GET && ir_operand(i, 0) == ring) return true;
+        *given |= i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
+        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, given);
+    }
+    return false;
+}
+
 /* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
- * loads run ahead. */
+ * loads run ahead. Where the stages of an iteration are given back one by one, what the consumer holds of
+ * them (`held_stages`) is a part of an iteration's. */
 void cost_stages(CostWalk *w, const Instr *take)
 {
-    double n = (double)ir_operand(take, 0)->type->shape[0] / taken_at_once(take);
+    const Value *ring = ir_operand(take, 0);
+    int taken = taken_at_once(take);
+    double n = (double)ring->type->shape[0] / taken;
+    bool given = false;
+    if (taken > 1 && given_back_between(take->block, ring, &given))
+        n += w->model->held_stages * (1 - 1.0 / taken);
     if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
 }
 

@@ -109,6 +109,9 @@ const Layout *group_moved(Layouter *, const Instr *);
 const Layout *group_whole_of(Layouter *, const Instr *slice);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 
+/* paired_rows.c: the step paired-rows; takes the Layouter, before values have layouts. */
+KernelStepFn layouter_pair_rows;
+
 /* layout.c: converts operand k of i to layout l; to any layout that it has; and result k of i from the layout
  * `natural` to the one that was assigned, which its users see. */
 void layouter_need(Layouter *, Instr *, int k, const Layout *l);

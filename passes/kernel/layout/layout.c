@@ -485,6 +485,7 @@ bool kernel_pass_layout(KernelContext *k)
     if (!kernel_step(p, PASS_JOIN_LOADS, join_loads, &c)) return true;
     if (!kernel_step(p, PASS_JOIN_STORES, join_stores, &c)) return true;
     group_all(&c);
+    if (!kernel_step(p, PASS_PAIRED_ROWS, layouter_pair_rows, &c)) return true;
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);

@@ -23,6 +23,7 @@ typedef struct Chain {
     Block *body;
     InstrList *products;
     InstrList *done; /* by product: the releases of the stages that it is the last to read */
+    InstrList *read; /* by product: those of the stages that are read to registers before it alone */
 } Chain;
 
 static int number_of(const Chain *h, const Instr *product)
@@ -123,18 +124,40 @@ static bool stages_fit(Chain *h)
     return true;
 }
 
+/* The product before which the stage is taken and read to registers; -1: it is read behind it, or otherwise.
+ */
+static int read_before(const Chain *h, const Instr *get)
+{
+    size_t k = 0;
+    while (k < h->products->len && h->products->data[k]->mark < get->mark) k++;
+    if (k == h->products->len) return -1;
+    for (const Use *u = ir_result(get)->uses; u; u = u->next)
+        if (u->user->op != OP_SHARED_READ || u->user->block != h->body ||
+            u->user->mark > h->products->data[k]->mark)
+            return -1;
+    return (int)k;
+}
+
+/* The next release of a stage of the ring. */
+static Instr *release_behind(Instr *get)
+{
+    for (Instr *r = get->next; r; r = r->next)
+        if (r->op == OP_RING_RELEASE && ir_operand(r, 0) == ir_operand(get, 0)) return r;
+    return NULL;
+}
+
 static void take_releases(Chain *h)
 {
     Arena *a = &h->c->s->arena;
     h->done = arena_array(a, InstrList, h->products->len);
+    h->read = arena_array(a, InstrList, h->products->len);
     for (Instr *i = h->body->first; i; i = i->next) {
-        if (i->op != OP_RING_GET || last_reader(h, i) < 0) continue;
-        for (Instr *r = i->next; r; r = r->next) {
-            if (r->op != OP_RING_RELEASE || ir_operand(r, 0) != ir_operand(i, 0)) continue;
-            ir_unlink(r);
-            vec_push(a, &h->done[last_reader(h, i)], r);
-            break;
-        }
+        if (i->op != OP_RING_GET) continue;
+        int last = last_reader(h, i), read = last < 0 ? read_before(h, i) : -1;
+        Instr *r = last < 0 && read < 0 ? NULL : release_behind(i);
+        if (!r) continue;
+        ir_unlink(r);
+        vec_push(a, last < 0 ? &h->read[read] : &h->done[last], r);
     }
 }
 
@@ -188,6 +211,7 @@ static void place(Chain *h)
         b = ir_after(w);
         if (!k && done->len) kernel_release_before(h->c, &b, h->loop, done, true);
         for (size_t r = 0; k && r < done->len; r++) ir_place(&b, done->data[r]);
+        for (size_t r = 0; r < h->read[k].len; r++) ir_place(&b, h->read[k].data[r]);
     }
 }
 

@@ -188,6 +188,18 @@ static int number_of(const InstrList *products, const Instr *late)
     return 0;
 }
 
+/* Overlaps products with the arithmetic of computed left operands, within a step or two steps together. */
+static bool chain_computed(Overlap *c, Instr *loop, InstrList *products)
+{
+    InstrList both = { 0 };
+    if (kernel_chain_computed(c, loop, products)) return true;
+    Instr *two = kernel_two_computed(c, loop, products);
+    if (!two) return false;
+    kernel_join_sums(two->blocks[0]);
+    products_in(c, two->blocks[0], &both);
+    return kernel_chain_computed(c, two, &both);
+}
+
 /* Applies the order that a schedule asks for; false after an error. */
 static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Decision *d, bool chain)
 {
@@ -196,7 +208,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     if (d->form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);
     if (d->form == LOOP_PLAIN) return true;
     if (d->form == LOOP_CHAIN) {
-        if (!chain && kernel_chain_computed(c, loop, products)) return true;
+        if (!chain && chain_computed(c, loop, products)) return true;
         if (!chain)
             return schedule_refuse(p, d,
                 "products of this loop are waited for where they are issued: not all of them only add to "
@@ -241,7 +253,7 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
     if (chain && stages_for_two(c, loop)) {
         form = LOOP_CHAIN;
         delay_waits(c, loop, products);
-    } else if (kernel_chain_computed(c, loop, products)) {
+    } else if (chain_computed(c, loop, products)) {
         form = LOOP_CHAIN;
     } else {
         Instr *late = late_product(products, loop->blocks[0]);

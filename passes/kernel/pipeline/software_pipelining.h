@@ -28,6 +28,9 @@ int kernel_words_of_sums(const KernelPlan *, const Instr *loop);
 /* Makes a loop of two steps each before the loop, which keeps an odd last one, if the body's only product
  * begins a sum of its own and both steps' fit registers and rings (two_steps.c). NULL: nothing changed. */
 Instr *kernel_two_steps(Overlap *, Instr *loop, const InstrList *products);
+/* The same if the only product adds to what the loop carries, and its left operand is computed in registers.
+ */
+Instr *kernel_two_computed(Overlap *, Instr *loop, const InstrList *products);
 /* Handles a chain of two or more products in a step whose left operands are computed in registers
  * (computed_operands.c). False: at most their order changed. */
 bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);

@@ -1,5 +1,6 @@
-/* two_steps.c: of software-pipelining: a loop whose only product begins a sum of its own does two steps at a
- * time, so that the arithmetic of one runs beside the product of the other.
+/* two_steps.c: of software-pipelining: a loop whose only product begins a sum of its own, or has a left
+ * operand that is computed, does two steps at a time, so that the arithmetic of one runs beside the product
+ * of the other.
  *
  *   for k = lo to hi step st with (%acc) { %p = wgmma ..; %w = wgmma_wait %p; %n = fma %w, %scale, %acc }
  *
@@ -8,8 +9,9 @@
  *   for k = lo to mid step 2 st with (%acc) { STEP(k); STEP(k + st) }     mid: lo + the even number of steps
  *   for k = mid to hi step st with (the sums of the first) { STEP(k) }    one step or none
  *
- * and issue_order.c issues both products before the first wait. Warpgroups that wait for the same stages
- * multiply at the same time and then do arithmetic at the same time, which leaves the matrix unit idle.
+ * and issue_order.c issues both products before the first wait, or computed_operands.c chains them.
+ * Warpgroups that wait for the same stages multiply at the same time and then do arithmetic at the same time,
+ * which leaves the matrix unit idle.
  *
  * Requires: rings with stages for three steps, two of which are held; registers for two sums beside those
  * that the loop carries; a constant step. Keeps: everything. Both steps take stages in the program's order.
@@ -65,18 +67,10 @@ static void step_into(Session *s, Builder *in, Block *body, Value *counter, Valu
         carried[k - 1] = value_map_get(&map, ir_operand(ir_terminator(body), k - 1));
 }
 
-Instr *kernel_two_steps(Overlap *c, Instr *loop, const InstrList *products)
+/* Makes the loop of two steps in front of the loop, which keeps an odd last one. */
+static Instr *pair_steps(Overlap *c, Instr *loop, int64_t step)
 {
-    int64_t step;
     Block *body = loop->blocks[0];
-    Instr *p = products->len == 1 ? products->data[0] : NULL;
-    if (!p || !begins_a_sum(p) || !ir_is_const(ir_operand(loop, 2), &step) || step < 1 || !is_plain(body) ||
-        !stages_last(body))
-        return NULL;
-    int more = (int)(type_elements(ir_result(p)->type) / (32 * c->p->warps));
-    if (c->p->registers_full ||
-        kernel_words_of_sums(c->p, loop) + more + BESIDE_SUMS > c->p->consumer_registers)
-        return NULL;
     int n = loop->n_results;
     Builder b = ir_before(loop);
     b.loc = loop->loc;
@@ -100,4 +94,48 @@ Instr *kernel_two_steps(Overlap *c, Instr *loop, const InstrList *products)
         ir_set_operand(loop, k + 3, &two->results[k]);
     }
     return two;
+}
+
+/* Whether steps may come in pairs that need so many registers of a thread beside the sums. */
+static bool pairs_fit(const Overlap *c, const Instr *loop, int64_t *step, int more)
+{
+    const Block *body = loop->blocks[0];
+    return ir_is_const(ir_operand(loop, 2), step) && *step >= 1 && is_plain(body) && stages_last(body) &&
+           !c->p->registers_full &&
+           kernel_words_of_sums(c->p, loop) + more + BESIDE_SUMS <= c->p->consumer_registers;
+}
+
+Instr *kernel_two_steps(Overlap *c, Instr *loop, const InstrList *products)
+{
+    int64_t step;
+    Instr *p = products->len == 1 ? products->data[0] : NULL;
+    if (!p || !begins_a_sum(p)) return NULL;
+    int more = (int)(type_elements(ir_result(p)->type) / (32 * c->p->warps));
+    return pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
+}
+
+/* The rings from which a step takes stages. */
+static int rings_of(const Block *body)
+{
+    int n = 0;
+    for (const Instr *i = body->first; i; i = i->next) n += i->op == OP_RING_GET;
+    return n;
+}
+
+/* Each ring of a step is waited for and given back twice in a pair: with more than three that costs more than
+ * is hidden (bench/notes/products.md, "Kernels as a user writes them"). */
+enum { MOST_RINGS = 3 };
+
+Instr *kernel_two_computed(Overlap *c, Instr *loop, const InstrList *products)
+{
+    int64_t step;
+    Instr *p = products->len == 1 ? products->data[0] : NULL;
+    const Value *a = p ? ir_operand(p, 0) : NULL;
+    const Use *u = p ? ir_result(p)->uses : NULL;
+    if (!p || a->type->kind != TYPE_TILE || ir_defined_outside(a, loop->blocks[0]) || !u || u->next ||
+        u->user->op != OP_WGMMA_WAIT || u->user->n_operands != 1 ||
+        !kernel_adds_to_carried(p, ir_result(u->user)) || rings_of(loop->blocks[0]) > MOST_RINGS)
+        return NULL;
+    int more = (int)(2 * type_elements(a->type) * dtype_bytes(a->type->dtype) / (4 * 32 * c->p->warps));
+    return pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
 }

@@ -113,13 +113,30 @@ static At wgmma_d(LayoutMma k, int i, int thread)
     return (At){ 16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + lane % 4 * 2 + i % 2 };
 }
 
+/* The same with the 16 rows of a warp in the order 0, 2, .., 14, 1, 3, .., 15. */
+static At in_pairs(At x)
+{
+    int row = x.i % 16;
+    return (At){ x.i - row + row % 8 * 2 + row / 8, x.j };
+}
+
+static At wgmma_a_pairs(LayoutMma k, int i, int thread)
+{
+    (void)k;
+    return in_pairs(wgmma_a(LAYOUT_WGMMA_K16, i, thread));
+}
+
+static At wgmma_d_pairs(LayoutMma k, int i, int thread) { return in_pairs(wgmma_d(k, i, thread)); }
+
 static void test_wgmma(void)
 {
     check(LAYOUT_WGMMA_K16, LAYOUT_A, 4, 8, wgmma_a);
     check(LAYOUT_WGMMA_K8, LAYOUT_A, 4, 4, wgmma_a);
     check(LAYOUT_WGMMA_K32, LAYOUT_A, 4, 16, wgmma_a);
     check(LAYOUT_WGMMA_K16, LAYOUT_C, 4, 4, wgmma_d);
-    CU_ASSERT_EQUAL((int)LAYOUT_MFMA_32x32x8, (int)LAYOUT_WGMMA_K32 + 1); /* a new kind belongs above */
+    check(LAYOUT_WGMMA_K16_PAIRS, LAYOUT_A, 4, 8, wgmma_a_pairs);
+    check(LAYOUT_WGMMA_K16_PAIRS, LAYOUT_C, 4, 4, wgmma_d_pairs);
+    CU_ASSERT_EQUAL((int)LAYOUT_MFMA_32x32x8, (int)LAYOUT_WGMMA_K16_PAIRS + 1); /* a new kind belongs above */
     CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_B, 2, I(16, 8), I(1, 1)));
     /* Every N of the instruction, several warpgroups stacked in M or side by side in N. */
     for (int n = 8; n <= 256; n += 8)
