@@ -64,6 +64,8 @@ typedef struct LaunchShape {
                         clusters */
     int shares;      /* CTAs that may share a program of a persistent kernel, which then starts up to as many
                         for each; 0 and 1: none do */
+    int abreast;     /* programs that may be the warps of one block, each with `threads` and `shared_bytes`: the
+                        runtime decides how many are; 0 and 1: a block has one program */
     int early_start; /* 1: waits itself for what is before it in its stream, so that it may be launched to
                         start earlier */
     int64_t shared_bytes;        /* dynamic shared memory */

@@ -53,6 +53,7 @@ static void put_shape(Text *t, const LaunchShape *s)
     put(t, s->clusters);
     put(t, s->persistent);
     put(t, s->shares);
+    put(t, s->abreast);
     put(t, s->early_start);
     put(t, s->shared_bytes);
     put(t, s->scratch_bytes);
@@ -231,6 +232,7 @@ static void get_artifact(Reader *r, Artifact *a)
     s->clusters = (int)get_in(r, 0, 1024);
     s->persistent = (int)get_in(r, 0, 1 << 20);
     s->shares = (int)get_in(r, 0, 64);
+    s->abreast = (int)get_in(r, 0, 32);
     s->early_start = (int)get_in(r, 0, 1);
     s->shared_bytes = get_in(r, 0, 1 << 30);
     s->scratch_bytes = get_in(r, 0, (int64_t)1 << 32);

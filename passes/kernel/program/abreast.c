@@ -1,0 +1,26 @@
+/* abreast.c: programs of one warp that share a CTA. A multiprocessor holds at most so many CTAs, which for
+ * CTAs of one warp are half of the warps that it could hold, and it takes time to begin each of them. Programs
+ * of one warp wait for no other warp, so that several of them can be the warps of one CTA: each takes the
+ * program of its warp, and has its own part of the scratch memory. The text serves any number of them, and
+ * the launch decides how many there are (gpu_abreast in runtime/drivers/gpu_facts.h), because few programs
+ * are better spread over the multiprocessors. */
+#include "passes/kernel/kernel.h"
+
+enum { MOST_ABREAST = 4 };
+
+static bool keeps_apart(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_SHARED_ALLOC || op_family(i->op) == OPS_PRODUCT || kernel_kept(i);
+}
+
+bool kernel_pass_abreast(KernelContext *c)
+{
+    KernelPlan *p = c->p;
+    const Func *f = c->f;
+    bool divided = p->cluster > 1 || p->clusters > 1 || p->multicast > 1 || p->split_k || p->shares > 1;
+    if (p->warps != 1 || c->specialized || p->persistent || divided || p->keeps_rows) return false;
+    if (f->hints.occupancy || ir_waits_for_programs(f) || ir_any_in(f->body, keeps_apart, NULL)) return false;
+    p->abreast = MOST_ABREAST;
+    return true;
+}
