@@ -304,11 +304,10 @@ const char *name_of(Emit *e, const Value *v)
 
 void barrier(Emit *e)
 {
-    if (e->abreast) {
-        line(e, "%s();", use(e, "warp_sync"));
-        return;
-    }
-    if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
+    /* The threads of one warp need not meet all threads of the CTA, which may have other programs. */
+    bool warp = !is_hip(e) && e->threads == e->target->wave && !e->plan->producer_warps;
+    if (warp) line(e, "%s();", use(e, "warp_sync"));
+    else if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 

@@ -6,7 +6,13 @@
  * are better spread over the multiprocessors. */
 #include "passes/kernel/kernel.h"
 
-enum { MOST_ABREAST = 4 };
+enum { MOST_ABREAST = 2 };
+
+static bool loops(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_FOR || i->op == OP_WHILE;
+}
 
 static bool keeps_apart(const void *user, const Instr *i)
 {
@@ -20,7 +26,8 @@ bool kernel_pass_abreast(KernelContext *c)
     const Func *f = c->f;
     bool divided = p->cluster > 1 || p->clusters > 1 || p->multicast > 1 || p->split_k || p->shares > 1;
     if (p->warps != 1 || c->specialized || p->persistent || divided || p->keeps_rows) return false;
-    if (f->hints.occupancy || ir_waits_for_programs(f) || ir_any_in(f->body, keeps_apart, NULL)) return false;
+    if (f->hints.occupancy || ir_waits_for_programs(f) || !ir_any_in(f->body, loops, NULL)) return false;
+    if (ir_any_in(f->body, keeps_apart, NULL)) return false;
     p->abreast = MOST_ABREAST;
     return true;
 }
