@@ -317,7 +317,8 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
         text_printf(t, "extern \"C\" __global__ void ");
         if (cluster_size(e) > 1) text_printf(t, "__cluster_dims__(%d, 1, 1) ", cluster_size(e));
         int abreast = e->abreast ? p->abreast : 1, ctas = p->min_ctas / abreast;
-        text_printf(t, "__launch_bounds__(%d, %d)\n%s(", threads * abreast, ctas > 0 ? ctas : 1, entry_name(e));
+        text_printf(
+            t, "__launch_bounds__(%d, %d)\n%s(", threads * abreast, ctas > 0 ? ctas : 1, entry_name(e));
     }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(t, ",\n    ");
@@ -330,9 +331,10 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
  * whole CTA of another kernel. */
 static void print_program(Emit *e, int64_t shared, Text *t)
 {
-    text_printf(t,
-        "    const int tid = threadIdx.x & 31, lane = tid, warp = 0;\n    (void)tid; (void)lane; (void)warp;\n"
-        "    const u32 place = uniform(threadIdx.x >> 5), program = blockIdx.x * (blockDim.x >> 5) + place;\n");
+    text_printf(t, "    const int tid = threadIdx.x & 31, lane = tid, warp = 0;\n    (void)tid; (void)lane; "
+                   "(void)warp;\n"
+                   "    const u32 place = uniform(threadIdx.x >> 5), program = blockIdx.x * (blockDim.x >> "
+                   "5) + place;\n");
     if (shared) text_printf(t, "    const u32 own_scratch = place * %lld;\n", (long long)shared);
     text_printf(t, "    if (program >= %s) return;\n", e->programs);
 }

@@ -97,9 +97,7 @@ typedef struct GpuGrid {
 /* How many programs of one warp a CTA of the launch has, of at most `most`. A multiprocessor has 32 CTAs at
  * once: programs that all run at once are spread over the multiprocessors one by one. */
 static inline int gpu_abreast(int most, int64_t programs, int multiprocessors)
-{
-    return most > 1 && programs >= (int64_t)64 * multiprocessors && programs < (int64_t)1 << 31 ? most : 1;
-}
+{ return most > 1 && programs >= (int64_t)64 * multiprocessors && programs < (int64_t)1 << 31 ? most : 1; }
 
 /* What the loops of persistent CTAs, or clusters, count: a cluster runs as many programs as it has CTAs, or
  * what a row leaves. */

@@ -298,5 +298,6 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += *p == '\n';
     }
     fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name,
-        (long long)code->shared_bytes * (code->abreast > 1 ? code->abreast : 1), code->persistent, code->cluster, code->early_start);
+        (long long)code->shared_bytes * (code->abreast > 1 ? code->abreast : 1), code->persistent,
+        code->cluster, code->early_start);
 }

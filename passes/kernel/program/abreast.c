@@ -1,9 +1,9 @@
 /* abreast.c: programs of one warp that share a CTA. A multiprocessor holds at most so many CTAs, which for
- * CTAs of one warp are half of the warps that it could hold, and it takes time to begin each of them. Programs
- * of one warp wait for no other warp, so that several of them can be the warps of one CTA: each takes the
- * program of its warp, and has its own part of the scratch memory. The text serves any number of them, and
- * the launch decides how many there are (gpu_abreast in runtime/drivers/gpu_facts.h), because few programs
- * are better spread over the multiprocessors. */
+ * CTAs of one warp are half of the warps that it could hold, and it takes time to begin each of them.
+ * Programs of one warp wait for no other warp, so that several of them can be the warps of one CTA: each
+ * takes the program of its warp, and has its own part of the scratch memory. The text serves any number of
+ * them, and the launch decides how many there are (gpu_abreast in runtime/drivers/gpu_facts.h), because few
+ * programs are better spread over the multiprocessors. */
 #include "passes/kernel/kernel.h"
 
 enum { MOST_ABREAST = 2 };
