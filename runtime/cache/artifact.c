@@ -5,7 +5,7 @@
 #include "runtime/cache/artifact.h"
 
 enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* limits that no valid file exceeds */
-static const char magic[] = "TILEART5";              /* its first 8 bytes */
+static const char magic[] = "TILEART6";              /* its first 8 bytes */
 
 /* The version of the format. It changes when the meaning of stored data changes: operations of evaluated
  * code, slots, types. */
