@@ -44,18 +44,16 @@ static double crowd(const SearchPoint *p) { return p->live > EASILY_TOGETHER ? p
 
 /* Of tiles that are passed over once and whose estimates can hardly be told apart, the one whose threads hold
  * the fewest words, if these are many, and of these the one whose CTAs have the fewest warps, but four:
- * registers of warps that have ended stay with their CTA until its last one ends. Where the best one has
- * fewer warps than four, others may have as few. */
+ * registers of warps that have ended stay with their CTA until its last one ends. */
 int search_smallest_ctas(const Search *z, int best)
 {
     int found = best;
     if (best < 0 || !once(&z->point[best])) return best;
-    int least = z->point[best].threads < LEAST_THREADS ? z->point[best].threads : LEAST_THREADS;
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
         if (!once(p) || p->ns > z->point[best].ns * SEARCH_HARDLY_WORSE || p->shared > z->point[best].shared)
             continue;
-        if (p->threads < least || crowd(p) > crowd(f)) continue;
+        if (p->threads < LEAST_THREADS || crowd(p) > crowd(f)) continue;
         bool eased = crowd(p) < crowd(f), fewer = p->threads < f->threads,
              alike = p->threads == f->threads && search_is_less(p->ns, f->ns);
         if (eased || fewer || alike) found = i;
