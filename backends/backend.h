@@ -59,11 +59,13 @@ typedef struct LaunchShape {
                          neighbours: the last cluster of each row along it may lack programs */
     int clusters; /* of one program, whose parts meet in the workspace; 0 and 1: one. The runtime launches as
                      many times more blocks. Never of a persistent kernel */
-    int persistent;  /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
-                        the runtime launches min(programs, n * multiprocessors) blocks, or as many
-                        clusters */
-    int shares;      /* CTAs that may share a program of a persistent kernel, which then starts up to as many
-                        for each; 0 and 1: none do */
+    int persistent; /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
+                       the runtime launches min(programs, n * multiprocessors) blocks, or as many
+                       clusters */
+    int shares;     /* CTAs that may share a program of a persistent kernel, which then starts up to as many
+                       for each; 0 and 1: none do */
+    int abreast; /* programs that may be the warps of one block, each with `threads` and `shared_bytes`: the
+                    runtime decides how many are; 0 and 1: a block has one program */
     int early_start; /* 1: waits itself for what is before it in its stream, so that it may be launched to
                         start earlier */
     int64_t shared_bytes;        /* dynamic shared memory */

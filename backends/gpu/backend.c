@@ -188,6 +188,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .clusters = code.clusters,
         .persistent = code.persistent ? 1 : 0,
         .shares = code.shares,
+        .abreast = code.abreast,
         .early_start = code.early_start,
         .shared_bytes = code.shared_bytes,
         .workspace_per_block = code.workspace_per_block };

@@ -316,14 +316,27 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
     else {
         text_printf(t, "extern \"C\" __global__ void ");
         if (cluster_size(e) > 1) text_printf(t, "__cluster_dims__(%d, 1, 1) ", cluster_size(e));
+        int abreast = e->abreast ? p->abreast : 1, ctas = p->min_ctas / abreast;
         text_printf(
-            t, "__launch_bounds__(%d, %d)\n%s(", threads, p->min_ctas > 0 ? p->min_ctas : 1, entry_name(e));
+            t, "__launch_bounds__(%d, %d)\n%s(", threads * abreast, ctas > 0 ? ctas : 1, entry_name(e));
     }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(t, ",\n    ");
         print_param(e, t, &e->slots.data[k]);
     }
     text_puts(t, ")\n{\n");
+}
+
+/* The program of the warp, and where its part of the scratch memory begins: each warp of the CTA is as the
+ * whole CTA of another kernel. */
+static void print_program(Emit *e, int64_t shared, Text *t)
+{
+    text_printf(t, "    const int tid = threadIdx.x & 31, lane = tid, warp = 0;\n    (void)tid; (void)lane; "
+                   "(void)warp;\n"
+                   "    const u32 place = uniform(threadIdx.x >> 5), program = blockIdx.x * (blockDim.x >> "
+                   "5) + place;\n");
+    if (shared) text_printf(t, "    const u32 own_scratch = place * %lld;\n", (long long)shared);
+    text_printf(t, "    if (program >= %s) return;\n", e->programs);
 }
 
 /* Declares shared memory, and the position of the thread in the CTA and the cluster. */
@@ -334,6 +347,10 @@ static void print_places(Emit *e, int64_t shared, Text *t)
         text_printf(t, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)shared);
     else if (shared) text_puts(t, "    extern __shared__ __align__(1024) u8 shared[];\n");
     if (shared) text_puts(t, "    const u32 shared_base = shared_address(shared);\n    (void)shared_base;\n");
+    if (e->abreast) {
+        print_program(e, shared, t);
+        return;
+    }
     text_printf(t,
         "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; "
         "(void)warp;\n",
@@ -373,7 +390,8 @@ static Text print_kernel(
     text_init(&text, &e->s->arena);
     emit_summary(e, scratch_at, shared, &head);
     use_frame_functions(e, shared > 0);
-    text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
+    if (e->abreast) text_puts(&text, "\n#define SCRATCH own_scratch\n\n");
+    else text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     print_signature(e, threads, shared, &text);
     print_places(e, shared, &text);
     body_append(pre, body);
@@ -383,6 +401,9 @@ static Text print_kernel(
     text_write(&head, text.data, text.len);
     return head;
 }
+
+/* Bytes of scratch memory of a program beyond which a CTA has one program. */
+enum { MOST_SCRATCH_ABREAST = 4096 };
 
 /* Fills in the resources that the code needs, and the facts that it assumes. */
 static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
@@ -407,6 +428,7 @@ static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
     out->maps = e->maps.data;
     out->n_maps = (int)e->maps.len;
     out->persistent = plan->persistent;
+    out->abreast = e->abreast && shared <= MOST_SCRATCH_ABREAST ? plan->abreast : 0;
     out->shares = plan->shares;
     out->cluster = ctas > 0 ? ctas : 1;
     out->clusters = plan->clusters > 1 ? plan->clusters : 1;
@@ -443,6 +465,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
+    if ((e->abreast = plan->abreast > 1)) e->programs = all_programs(e);
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
     e->last_buffer = plan->split_k || plan->shares ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
@@ -454,6 +477,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     int64_t late = e->scratch_early < 0 ? 0 : e->scratch_bytes;
     if (e->scratch_early >= 0) e->scratch_bytes = e->scratch_early;
     int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
+    if (e->abreast) all = (all + 127) / 128 * 128; /* the scratch memory of the next warp follows */
     Text text = { 0 };
     if (!measure) text = print_kernel(e, &pre, &body, threads, scratch_at, all);
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .early_start = early_start };

@@ -114,8 +114,10 @@ struct Emit {
     const Func *f;
     KernelPlan *plan;
     const Target *target;
-    bool multiplies; /* there are products of matrices */
-    Body *out;       /* where statements go */
+    bool multiplies;      /* there are products of matrices */
+    bool abreast;         /* programs of one warp may share the CTA (passes/kernel/program/abreast.c) */
+    const char *programs; /* of these: how many the launch has */
+    Body *out;            /* where statements go */
     VEC(CopyPlace) places;
     VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
@@ -193,7 +195,8 @@ const char *tmp(Emit *, const char *stem);
 bool same_name(const char *, const char *);
 /* The C name of a value that is already declared. */
 const char *name_of(Emit *, const Value *);
-const char *ctype(DType); /* the C type of a scalar, or of one element in a temporary */
+const char *all_programs(Emit *); /* how many the launch has */
+const char *ctype(DType);         /* the C type of a scalar, or of one element in a temporary */
 int ctype_bytes(DType d);
 const char *array_type(DType); /* the element type of a register array: f16 and smaller are packed in u32 */
 int array_len(DType, int regs);

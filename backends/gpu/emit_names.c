@@ -233,11 +233,20 @@ static const char *stem_of(const Value *v)
     return op_info[d->op].name;
 }
 
+const char *all_programs(Emit *e)
+{
+    const char *x = NULL;
+    for (int a = 0, n = e->f->grid ? ir_terminator(e->f->grid)->n_operands : 1; a < n; a++) {
+        const char *g = slot_name(e, SLOT_GRID, 0, a, DT_INDEX);
+        x = x ? str(e, "%s * %s", x, g) : g;
+    }
+    return x;
+}
+
 static const char *launch_name(Emit *e, const Instr *d, const char *cast)
 {
     int64_t axis = ir_attr_int(d, ATTR_AXIS, 0);
     int of = (int)ir_attr_int(d, ATTR_DIM, 0);
-    const char *x = NULL;
     switch (op_as_launch(d->op)) {
     case LAUNCH_DIM:
         if (e->f->dims[of].extent >= 0)
@@ -248,11 +257,7 @@ static const char *launch_name(Emit *e, const Instr *d, const char *cast)
             slot_name(e, SLOT_STRIDE, (int)ir_attr_int(d, ATTR_PARAM, 0), (int)axis, DT_INDEX));
     case LAUNCH_NUM_PROGRAMS:
         if (axis >= 0) return str(e, "%s%s", cast, slot_name(e, SLOT_GRID, 0, (int)axis, DT_INDEX));
-        for (int a = 0, n = e->f->grid ? ir_terminator(e->f->grid)->n_operands : 1; a < n; a++) {
-            const char *g = slot_name(e, SLOT_GRID, 0, a, DT_INDEX);
-            x = x ? str(e, "%s * %s", x, g) : g;
-        }
-        return str(e, "%s(%s)", cast, x);
+        return str(e, "%s(%s)", cast, all_programs(e));
     /* Kernels without a grid of programs do not ask for it (emit_order.c). */
     case LAUNCH_PROGRAM_ID: return NULL;
     }
@@ -299,7 +304,10 @@ const char *name_of(Emit *e, const Value *v)
 
 void barrier(Emit *e)
 {
-    if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
+    /* The threads of one warp need not meet all threads of the CTA, which may have other programs. */
+    bool warp = !is_hip(e) && e->threads == e->target->wave && !e->plan->producer_warps;
+    if (warp) line(e, "%s();", use(e, "warp_sync"));
+    else if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 
@@ -326,6 +334,7 @@ const char *cta_id(Emit *e)
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
     if (e->plan->clusters > 1) ctas = e->plan->clusters * (ctas > 1 ? ctas : 1);
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
+    if (e->abreast) return "program";
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
 }
 

@@ -163,6 +163,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
         : p->clusters > 1
             ? arena_printf(&e->s->arena, "one for %d clusters, whose sums meet in the workspace", p->clusters)
         : p->cluster > 1 ? "one a cluster"
+        : p->abreast > 1 ? arena_printf(&e->s->arena, "one a warp, up to %d of which share a CTA", p->abreast)
                          : "one a CTA");
     if (p->cluster > 1 && !p->split_k)
         text_printf(t,

@@ -102,6 +102,7 @@ typedef struct KernelPlan {
                          * be if there were more threads */
     RowParts row_parts; /* that begin within a word */
     int registers;      /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
+    int abreast;        /* programs of one warp that may share a CTA (abreast.c); 0: a CTA has one program */
     bool persistent;
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
     int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */

@@ -82,6 +82,7 @@ static void layouts(Lowering *l)
     RUN(COLUMN_STRIPS);
     RUN(SWIZZLE);
     RUN(STRENGTH_REDUCTION);
+    RUN(ABREAST);
 }
 
 static void pipeline(Lowering *l)

@@ -87,11 +87,17 @@ static inline int gpu_map_promotion(int rank, const int64_t *split, const void *
 /* What decides how many CTAs a launch has and how much workspace: its programs, and those of a row, along
  * which clusters lie; the CTAs of a multiprocessor at once (0: each program has its own); the CTAs of a
  * cluster and the clusters of a program (0 or 1: none); the parts in which programs of a last round are
- * divided (stream-k; 0 or 1: not); the multiprocessors. */
+ * divided (stream-k; 0 or 1: not); the multiprocessors; the programs that a CTA has as its warps (0 or 1: one
+ * program). */
 typedef struct GpuGrid {
     int64_t programs, row;
-    int persistent, cluster, clusters, shares, multiprocessors;
+    int persistent, cluster, clusters, shares, multiprocessors, abreast;
 } GpuGrid;
+
+/* How many programs of one warp a CTA of the launch has, of at most `most`. A multiprocessor has 32 CTAs at
+ * once: programs that all run at once are spread over the multiprocessors one by one. */
+static inline int gpu_abreast(int most, int64_t programs, int multiprocessors)
+{ return most > 1 && programs >= (int64_t)64 * multiprocessors && programs < (int64_t)1 << 31 ? most : 1; }
 
 /* What the loops of persistent CTAs, or clusters, count: a cluster runs as many programs as it has CTAs, or
  * what a row leaves. */
@@ -111,6 +117,7 @@ static inline int64_t gpu_blocks(const GpuGrid *g)
         if (most < 1) most = 1;
         if (blocks > most) blocks = most;
     }
+    if (g->abreast > 1) return (g->programs + g->abreast - 1) / g->abreast;
     return blocks * ctas * (g->clusters > 1 ? g->clusters : 1); /* else a program is a cluster, or several */
 }
 

@@ -28,7 +28,7 @@ static int64_t cpu_threads(
 static GpuGrid gpu_grid(const tile_context *c, const LaunchShape *s, const EvalEnv *env, int64_t programs)
 {
     return (GpuGrid){ programs, env->grid[s->cluster_axis], s->persistent, s->cluster, s->clusters, s->shares,
-        c->driver->info.multiprocessors };
+        c->driver->info.multiprocessors, gpu_abreast(s->abreast, programs, c->driver->info.multiprocessors) };
 }
 
 LaunchSize launch_size(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
@@ -112,12 +112,13 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
 {
     tile_context *c = k->context;
     const LaunchShape *s = &v->compiled.artifact.shape;
+    int abreast = gpu_abreast(s->abreast, programs, c->driver->info.multiprocessors);
     DriverLaunch d = { .slots = slots,
         .params = params,
         .programs = programs,
         .blocks = blocks,
-        .threads = s->threads,
-        .shared_bytes = (size_t)s->shared_bytes,
+        .threads = s->threads * abreast,
+        .shared_bytes = (size_t)s->shared_bytes * (size_t)abreast,
         .cluster = s->cluster,
         .early_start = s->early_start,
         .scratch_bytes = (size_t)s->scratch_bytes,

@@ -394,6 +394,16 @@ static void count_parts(int64_t items, int64_t round, int shares)
     if (left && s % left == 0) CU_ASSERT_EQUAL(pieces, last + 1);
 }
 
+/* Two programs share a CTA where twice as many as run at once wait; the last CTA may have one. */
+static void test_abreast(void)
+{
+    GpuGrid g = { .programs = 8449, .row = 1, .multiprocessors = 132, .abreast = gpu_abreast(2, 8449, 132) };
+    CU_ASSERT_EQUAL(gpu_blocks(&g), 4225);
+    CU_ASSERT_EQUAL(gpu_abreast(2, 8447, 132), 1);
+    CU_ASSERT_EQUAL(gpu_abreast(2, (int64_t)1 << 31, 132), 1);
+    CU_ASSERT_EQUAL(gpu_abreast(0, 8449, 132), 1);
+}
+
 static void test_shares(void)
 {
     for (int shares = 2; shares <= 5; shares++)
@@ -452,6 +462,7 @@ int main(int argc, char **argv)
         { "limit", test_limit },
         { "failures", test_failures },
         { "shares", test_shares },
+        { "abreast", test_abreast },
         { "threads", test_threads },
     };
     return unit_run("workspace", tests, (int)(sizeof tests / sizeof *tests), argc, argv);

@@ -297,6 +297,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += skip;
         p += *p == '\n';
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name, (long long)code->shared_bytes,
-        code->persistent, code->cluster, code->early_start);
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name,
+        (long long)code->shared_bytes * (code->abreast > 1 ? code->abreast : 1), code->persistent,
+        code->cluster, code->early_start);
 }

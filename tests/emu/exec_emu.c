@@ -453,7 +453,9 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     emu_global_tensor(&q->check, &q->check + 1);
     emu_global_tensor(&q->scheduler, &q->scheduler + 1);
     workspace_allow(&q->workspace);
-    const char *err = fn(q->words, programs, code.threads, order, late);
+    /* Programs that may share a CTA do so in half of the runs. */
+    int abreast = code.abreast > 1 && order & 1 ? code.abreast : 1;
+    const char *err = fn(q->words, (programs + abreast - 1) / abreast, code.threads * abreast, order, late);
     emu_global_tensor(NULL, NULL);
     if (err) return explain(st, &code, l->kernel, err, why, why_size), false;
     if (q->scheduler) {

@@ -248,6 +248,7 @@ QuickLaunch *quick_build(Quick *q, const GpuCode *code, Faults *faults, char *wh
     built.target = q->target;
     built.shared_bytes =
         (size_t)(code->shared_bytes || q->target->kind != TARGET_HIP ? code->shared_bytes : 16);
+    if (code->abreast > 1) built.shared_bytes *= (size_t)code->abreast; /* CTAs with all of them fit too */
     built.cluster = code->cluster;
     built.persistent = code->persistent;
     built.early_start = code->early_start;

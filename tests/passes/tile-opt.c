@@ -201,10 +201,10 @@ static Module *read_module(Session *s, const Args *a, const char *text, size_t l
 static void print_plan(const Func *f, const KernelPlan *p)
 {
     printf(
-        "plan of %s: warps %d producer %d cp_async %d ctas %d cluster %d split_k %d multicast %d registers "
-        "%d\n",
+        "plan of %s: warps %d producer %d cp_async %d ctas %d cluster %d split_k %d multicast %d abreast %d "
+        "registers %d\n",
         f->name, p->warps, p->producer_warps, p->cp_async_warps, p->min_ctas, p->cluster, p->split_k,
-        p->multicast, p->registers);
+        p->multicast, p->abreast, p->registers);
     if (p->schedule) printf("%s", p->schedule);
 }
 

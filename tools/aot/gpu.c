@@ -359,7 +359,7 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     void *pointers[PLAN_MAX_SLOTS];
     TensorMap maps[MAX_MAPS];
     GpuGrid g = { l->programs, l->grid[e->cluster_axis], e->persistent, e->cluster, e->clusters, e->shares,
-        h->multiprocessors };
+        h->multiprocessors, 0 };
     int64_t n = p[0], *no_own = NULL, blocks = gpu_blocks(&g);
     const int64_t *s = p + 1, *sizes = s + 3 * n;
     int status = TILE_LAUNCH_OK;
