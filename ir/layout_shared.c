@@ -138,13 +138,13 @@ bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shi
 
 int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask)
 {
+    uint32_t by[LAYOUT_SWIZZLE_TERMS] = { 0 };
     int n = 0;
-    for (int k = 1; k < 28; k++) {
-        uint32_t m = 0;
-        for (int i = 0; i < s->nxor; i++)
-            m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
-        if (m) shift[n] = (uint8_t)k, mask[n++] = m;
-    }
+    for (int i = 0; i < s->nxor; i++) /* masks read bits above all that are changed */
+        for (uint32_t m = s->xor_[i]; m; m &= m - 1)
+            by[__builtin_ctz(m) - s->xor_base - i] |= 1u << (s->xor_base + i);
+    for (int k = 1; s->nxor && k < LAYOUT_SWIZZLE_TERMS; k++)
+        if (by[k]) shift[n] = (uint8_t)k, mask[n++] = by[k];
     return n;
 }
 

@@ -1,6 +1,7 @@
 /* Shared memory: offsets against TMA's and wgmma's definitions written out here, bank conflicts by brute
  * force, ldmatrix executed. */
 #include "common.h"
+#include "ir/layout_priv.h"
 
 /* PTX ISA 5.5.6 / 9.7.15.5.1.2: Swizzle<B,4,3> on the byte address: bits 4.. ^= bits 7.. . */
 static uint32_t hardware_swizzle(uint32_t at, int span)
@@ -293,17 +294,49 @@ static void test_wavefronts_of_vectors(void)
     }
 }
 
-/* Addresses that the bits of a lane's number decide one by one; some are at no multiples of the size. */
-static void test_wavefronts_by_bits(void)
+/* A swizzle of units of `unit` bytes, drawn at random; none now and then. */
+static LayoutShared drawn_swizzle(uint32_t unit, uint32_t *seed)
 {
-    for (uint32_t round = 0, seed = 11, a[64]; round < 3000; round++) {
-        uint32_t width = 1u << round % 5, lanes = round % 7 ? 32 : 64, grain = round % 11 ? width : 4;
+    LayoutShared s = { .nxor = (uint8_t)(*seed >> 8 & 3),
+        .xor_base = (uint8_t)(__builtin_ctz(unit) + (*seed & 1)) };
+    uint32_t base = (uint32_t)s.xor_base + s.nxor;
+    for (int i = 0; i < s.nxor; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        s.xor_[i] = ((*seed >> 16 & 15) + 1) << base;
+    }
+    return s;
+}
+
+/* Units of addresses, half of which the bits of a lane's number decide one by one, and some at no multiples
+ * of the size; swizzled, and all of them moved on before. */
+static void test_wavefronts_of_units(void)
+{
+    for (uint32_t round = 0, seed = 11, a[64], known = 0; round < 6000; round++) {
+        uint32_t width = 1u << round % 5, lanes = round % 7 ? 32 : 64, unit = width < 4 ? 4 : width, n = 0,
+                 stays = 0, grain = round % 11 ? width : 4, more = round % 13 ? (round & 6) * unit : 2;
         for (uint32_t i = 0; i < lanes; i++) {
             seed = seed * 1664525u + 1013904223u;
-            a[i] = (i & (i - 1)) ? a[i & (i - 1)] ^ a[i & -i] ^ a[0] : (seed >> 22) / grain * grain;
+            bool of_bits = round % 2 && i & (i - 1);
+            a[i] = of_bits ? a[i & (i - 1)] ^ a[i & -i] ^ a[0] : (seed >> 21) / grain * grain;
+            if (round % 6 == 4 && i % 5 == 3) a[i] = UINT32_MAX;
         }
-        uint32_t n = layout_wavefronts_by_bits(a, lanes, width);
-        CU_ASSERT(n == 0 ? grain < width : n == layout_wavefronts(a, lanes, width));
+        LayoutShared s = drawn_swizzle(unit, &seed);
+        LayoutTerms t = { .base = s.nxor ? s.xor_base : 31 };
+        LayoutUnits u;
+        t.n = layout_shared_terms(&s, t.shift, t.mask);
+        memcpy(u.of, a, lanes * sizeof *a);
+        u.lanes = lanes;
+        layout_units(&u, width);
+        bool is_known = layout_units_wavefronts(&u, &t, more, &n);
+        known += is_known;
+        CU_ASSERT(is_known || grain < width || more % unit);
+        for (uint32_t i = 0; i < lanes; i++)
+            if (a[i] != UINT32_MAX) a[i] = layout_shared_swizzled_offset(&s, a[i] + more);
+        CU_ASSERT(!is_known || n == layout_wavefronts(a, lanes, width));
+        bool moves =
+            is_known && layout_units_move(&u, &t, more) && layout_units_wavefronts(&u, &t, 0, &stays);
+        CU_ASSERT(!moves || n == stays);
+        CU_ASSERT(round + 1 < 6000 || known > 4000);
     }
 }
 
@@ -492,7 +525,7 @@ int main(int argc, char **argv)
     arena_start();
     static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
         { "linear", test_linear }, { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts },
-        { "vectors", test_wavefronts_of_vectors }, { "by_bits", test_wavefronts_by_bits },
+        { "vectors", test_wavefronts_of_vectors }, { "units", test_wavefronts_of_units },
         { "choose", test_choose }, { "ldmatrix", test_ldmatrix } };
     int status = unit_run("layout shared memory", tests, sizeof tests / sizeof *tests, argc, argv);
     arena_free(&arena);
