@@ -12,8 +12,8 @@ static const HintInfo hints[] = {
 
 const HintInfo *hint_find(const char *name)
 {
-    const char *now = former_name(FORMER_HINT, name, strlen(name));
+    const char *former = former_name(FORMER_HINT, name, strlen(name)), *now = former ? former : name;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (!strcmp(hints[i].name, now ? now : name)) return &hints[i];
+        if (hints[i].name[0] == now[0] && !strcmp(hints[i].name, now)) return &hints[i];
     return NULL;
 }

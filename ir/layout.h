@@ -309,6 +309,7 @@ const Layout *layout_parse(Arena *a, const char *text, const char **end, const c
  * nxor). */
 typedef struct LayoutShared {
     uint8_t rank, elem_bytes, nxor, xor_base;
+    uint8_t xor_shift; /* each mask is the bit so far above the one it changes; 0: that is not said */
     int32_t tile[LAYOUT_MAX_RANK], order[LAYOUT_MAX_RANK];
     int32_t panel, pitch, panel_bytes; /* elements, bytes, bytes */
     uint32_t xor_[8];

@@ -31,6 +31,8 @@ static bool place_panels(LayoutShared *s, LayoutRows r)
     s->pitch = r.pitch;
     s->panel_bytes = (int32_t)panel_bytes;
     s->bytes = (uint32_t)bytes;
+    int low, bits, shift;
+    s->xor_shift = layout_shared_swizzle(s, &bits, &low, &shift) ? (uint8_t)shift : 0;
     s->align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
     return true;
 }
@@ -98,6 +100,7 @@ const LayoutShared *layout_shared_swizzled(
 uint32_t layout_shared_swizzled_offset(const LayoutShared *s, uint32_t offset)
 {
     uint32_t x = 0;
+    if (s->xor_shift) return offset ^ (offset >> s->xor_shift & ((1u << s->nxor) - 1) << s->xor_base);
     for (int i = 0; i < s->nxor; i++)
         x |= (uint32_t)__builtin_parity(offset & s->xor_[i]) << (s->xor_base + i);
     return offset ^ x;

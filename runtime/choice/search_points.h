@@ -116,6 +116,19 @@ typedef struct SearchTerm {
     uint8_t *known, *holds;
 } SearchTerm;
 
+/* The least estimates of tiles: of the points that are alike in the names that decide between tiles. */
+enum { LEAST_SLOTS = 2048 };
+_Static_assert(LEAST_SLOTS > 2 * MOST_POINTS, "few tiles share a slot");
+typedef struct SearchTile {
+    bool used;
+    SearchPacked of; /* values of these names, 0 of the others */
+    double ns;
+} SearchTile;
+typedef struct SearchLeast {
+    SearchPacked mask; /* those names */
+    SearchTile tile[LEAST_SLOTS];
+} SearchLeast;
+
 typedef struct Search {
     const SearchProblem *p;
     Session *s;
@@ -125,6 +138,8 @@ typedef struct Search {
     SearchName name[MOST_NAMES];
     int n_names;
     int deciding[MOST_NAMES], n_deciding; /* names that are tried with tiles, and cp.async */
+    SearchPacked alone;                   /* names that say something by themselves */
+    SearchLeast *least;                   /* of search_least; NULL: nobody has asked */
     SearchTerm term[MOST_TERMS];
     int n_terms;                      /* 0: `require` is asked as a whole */
     int all_of[MOST_TERMS], n_all_of; /* the terms that all have to hold; first those that did not of late */
@@ -165,6 +180,14 @@ bool search_is_idle(const Search *, const uint8_t *at, int j);
 const SearchPoint *search_same_code(const Search *, const uint8_t *at);
 /* The value of name `j` that stands for all that say the same at this point. */
 uint8_t search_said(const Search *, const uint8_t *at, int j);
+
+/* What is known now of tiles, until the next call. Whether the estimates of this point's tile, of which all
+ * points have the same values of names that decide, are so far above the best one that the other names cannot
+ * make up for it. One that did not fit may fit with others, and one whose ring has few stages and that waits
+ * for loads may wait less with shorter steps, of which more fit. A ring of one stage says nothing of the
+ * tile: nothing is loaded while it multiplies. */
+SearchLeast *search_least(Search *);
+bool search_is_hopeless(SearchLeast *, const uint8_t *at, double best);
 
 /* search_streams.c: the point to take for `best` of those that stream and are estimated alike. */
 int search_least_strained(const Search *, int best);
