@@ -122,7 +122,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     if (!p->keeps && q->device.target->kind == TARGET_CUDA)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
     CompileJob job = { s, w->ast, q->kernel, all, n, q->facts, &options };
-    if (!compile_lowered(&job, &may_fit, &compiled, &f, &code)) return;
+    Func *tiles = search_tiles(z, w, p, &job, &compiled);
+    if (!tiles || !search_may_fit(&q->device, tiles)) return;
+    if (!compile_from_tiles(&job, &may_fit, tiles, &compiled, &f, &code)) return;
     take_plan(p, &code);
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;

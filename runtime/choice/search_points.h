@@ -89,11 +89,15 @@ typedef struct SearchPoint {
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
 
+typedef struct SearchTiles SearchTiles;
+
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
     LayoutMemo plans; /* for the session's arena: candidates, of all workers, share most of their layouts */
     Ast *ast;
+    const SearchTiles *tiles; /* search_tiles.c: in the session, kept; the newest first */
+    size_t kept_bytes;        /* of these */
     bool open, runs;
     double
         rate[DT_COUNT]; /* of products on the CPU; 0: not asked for. Asking executes `cpuid`, which is slow */
@@ -213,6 +217,11 @@ void search_close_workers(void *search);
 void search_estimate(Search *);
 /* What a search of tiles on a CPU estimates: see search_cpu.c. False: nothing can be said. */
 bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
+
+/* search_tiles.c: the tile IR of the point, whose bindings are those of the job, with its hints, and what
+ * compile_tiles says of it. Later calls may return the same function with other hints. NULL: it does not
+ * compile. */
+Func *search_tiles(Search *, SearchWorker *, const SearchPoint *, const CompileJob *, Compiled *);
 
 /* search_fit.c: false if some product's operands certainly fit neither shared memory nor the registers of a
  * multiprocessor of the CostDevice, which tile IR tells in a fraction of the time of a compilation. */
