@@ -43,6 +43,7 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
 {
     int32_t first[LAYOUT_MAX_RANK] = { 0 }, c[LAYOUT_MAX_RANK];
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
+    const bool whole = !memcmp(l->tile, l->cover, sizeof l->tile);
     bool any = false;
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
         if (linear && lane & (lane - 1)) {
@@ -51,7 +52,7 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
         }
         for (int d = 0; d < l->rank; d++)
             c[d] = first[d] + part[lane].coord[d] + layout_fragment_coord(l, word ^ part[lane].word, d);
-        bool in = layout_in_tile(l, c);
+        bool in = whole || layout_in_tile(l, c);
         out[lane] = in ? layout_shared_plain_offset(s, c) : UINT32_MAX;
         any |= in;
     }

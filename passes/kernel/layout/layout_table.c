@@ -58,6 +58,9 @@ const char *layouts_text(LayoutTable *t, const Layout *l)
 const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
 {
     char room[256], *buf = room;
+    for (size_t r = 0; r < t->rows.len; r++)
+        if (t->rows.data[r].shared && layout_shared_equal(t->rows.data[r].shared, l))
+            return t->rows.data[r].text;
     size_t n = layout_shared_print(l, room, sizeof room);
     if (n >= sizeof room) {
         buf = arena_alloc(&t->session->arena, n + 1);
