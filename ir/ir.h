@@ -140,7 +140,7 @@ typedef struct KernelConst {
     double f;  /* floats */
 } KernelConst;
 
-typedef struct Hints {                           /* hints never change a result; 0: not given */
+typedef struct Hints {                                   /* hints never change a result; 0: not given */
 #define HINT(name, most, base, search, reader) int name; /* the value + base */
 #include "ir/hints.def"
 #undef HINT
