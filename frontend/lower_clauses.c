@@ -145,7 +145,7 @@ void lower_hints(Lower *l, const Node *kernel)
 {
     Hints *h = &l->func->hints;
     const Node *hint = lower_find_clause(kernel, "hint"), *raster = lower_find_clause(kernel, "raster");
-#define HINT(name, most, base, search) \
+#define HINT(name, most, base, search, reader) \
     lower_hint(l, &h->name == &h->raster_group ? raster : hint, \
         &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
 #include "ir/hints.def"

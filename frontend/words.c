@@ -24,7 +24,7 @@ const char *frontend_words(FrontWords kind)
             ;
     case FRONT_HINTS:
         return ""
-#define HINT(name, most, base, search) #name " "
+#define HINT(name, most, base, search, reader) #name " "
 #include "ir/hints.def"
 #undef HINT
             ;

@@ -11,10 +11,10 @@ enum { ADDRESS_SANITIZER = __has_feature(address_sanitizer) };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
-/* Bytes from `used` to `clean` are zero. */
+/* Bytes from `used` to `clean` are zero. kept: of Arena.shared, the bytes that outlive arena_clear. */
 struct ArenaChunk {
     ArenaChunk *next;
-    size_t size, used, clean;
+    size_t size, used, clean, kept;
 };
 enum {
     CLEAN_AHEAD = 1024
@@ -59,29 +59,43 @@ void arena_free(Arena *a)
     release_all(a, a->chunk);
     release_all(a, a->kept);
     release_all(a, a->spare);
-    a->chunk = a->kept = a->spare = NULL;
+    a->chunk = a->shared = a->kept = a->spare = NULL;
     a->used = a->total = 0;
 }
 
+/* Whether the arena may hand out again what was handed out once. */
+static bool reuses(const Arena *a) { return !ADDRESS_SANITIZER && !a->alloc.chunk; }
+
+/* What follows is taken from the rest of the newest chunk. */
 void arena_keep(Arena *a)
 {
-    ArenaChunk **end = &a->kept;
-    while (*end) end = &(*end)->next;
-    *end = a->chunk;
-    a->chunk = NULL;
+    ArenaChunk *shared = reuses(a) && a->chunk && a->chunk->size == CHUNK ? a->chunk : NULL;
+    ArenaChunk *whole = shared ? shared->next : a->chunk, *last = whole;
+    while (last && last->next) last = last->next;
+    if (last) {
+        last->next = a->kept;
+        a->kept = whole;
+    }
+    if (shared) {
+        shared->next = NULL;
+        shared->kept = shared->used;
+    }
+    a->chunk = a->shared = shared;
 }
 
 void arena_clear(Arena *a)
 {
-    bool keeps = !ADDRESS_SANITIZER && !a->alloc.chunk;
     for (ArenaChunk *c = a->chunk, *next; c; c = next) {
         next = c->next;
-        if (keeps && c->size == CHUNK) {
+        if (c == a->shared) {
+            c->used = c->clean = c->kept;
+        } else if (reuses(a) && c->size == CHUNK) {
             c->next = a->keeper->spare;
             a->keeper->spare = c;
         } else release(a, c);
     }
-    a->chunk = NULL;
+    if (a->shared) a->shared->next = NULL;
+    a->chunk = a->shared;
     a->used = a->total = 0;
 }
 

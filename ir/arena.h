@@ -30,6 +30,7 @@ struct Arena {
     /* The recovery point of a failed allocation; it must be set before the first allocation. */
     jmp_buf *on_oom;
     ArenaChunk *chunk, *kept; /* kept: arena_keep */
+    ArenaChunk *shared;       /* in `chunk`: its first bytes are kept too; NULL: no chunk is shared so */
     size_t used, total;       /* bytes handed out; bytes held, without spare chunks */
     ArenaChunk *spare;        /* empty chunks of the usual size */
     struct LayoutMemo *plans; /* of conversions that earlier users found, or NULL: see layout_memo.h */
@@ -45,7 +46,7 @@ void arena_free(Arena *);
  * have to clear the same memory again and again. Gives all of it back in a build with an address sanitizer,
  * and if the allocator chooses the size of chunks: both look for uses of freed memory. */
 void arena_clear(Arena *);
-/* What was handed out until now is freed by arena_free alone. */
+/* What was handed out until now is freed by arena_free alone. It may be called again, which keeps more. */
 void arena_keep(Arena *);
 /* `bytes` of zeroed memory, aligned to 16. */
 void *arena_alloc(Arena *, size_t bytes);

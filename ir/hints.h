@@ -1,5 +1,7 @@
 /* hints.h: what is known of the numeric hints of a kernel. One row of hints.def each. */
 #pragma once
+#include <stdbool.h>
+#include <stdint.h>
 
 /* How a search without a table (runtime/choice/search.c) tries the values that a tune block lists for a hint.
  */
@@ -14,8 +16,11 @@ typedef enum HintSearch {
                   */
 } HintSearch;
 
+/* Who reads a hint first (hints.def). */
+typedef enum HintReader { READ_BY_TILES, READ_BY_KERNEL } HintReader;
+
 typedef enum HintId {
-#define HINT(name, most, base, search) HINT_##name,
+#define HINT(name, most, base, search, reader) HINT_##name,
 #include "ir/hints.def"
 #undef HINT
 } HintId;
@@ -25,7 +30,11 @@ typedef struct HintInfo {
     const char *name;
     int most, base;
     HintSearch search;
+    HintReader reader;
 } HintInfo;
 
 /* The hint that has or had this name (former_names.def), or NULL. */
 const HintInfo *hint_find(const char *name);
+/* Gives the hint a value, as a binding does. False: it is out of range. */
+struct Hints;
+bool hint_set(struct Hints *, const HintInfo *, int64_t value);

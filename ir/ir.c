@@ -423,7 +423,12 @@ bool ir_mem_parts(const Instr *i, MemParts *p)
     case MEMORY_ATOMIC_RMW: n_values = 1; break;
     case MEMORY_ATOMIC_CAS: n_values = 2; break;
     }
-    *p = (MemParts){ 0 };
+    /* Compilers clear the whole by a `rep` instruction, which takes longer than the parts. */
+    memset(p->idx, 0, sizeof p->idx);
+    memset(p->values, 0, sizeof p->values);
+    p->mask = p->pad = p->token = NULL;
+    p->tensor = p->result = p->token_out = NULL;
+    p->rank = p->param = 0;
     int k = 0, n = i->n_operands;
     /* The verifier calls this before it has checked every instruction. */
     if (n < 1 || !ir_operand(i, 0) || ir_operand(i, 0)->type->kind != TYPE_TENSOR) return false;

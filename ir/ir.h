@@ -140,8 +140,8 @@ typedef struct KernelConst {
     double f;  /* floats */
 } KernelConst;
 
-typedef struct Hints {                           /* hints never change a result; 0: not given */
-#define HINT(name, most, base, search) int name; /* the value + base */
+typedef struct Hints {                                   /* hints never change a result; 0: not given */
+#define HINT(name, most, base, search, reader) int name; /* the value + base */
 #include "ir/hints.def"
 #undef HINT
     const char *schedule; /* a schedule written by hand, or NULL */

@@ -312,6 +312,7 @@ const Layout *layout_parse(Arena *a, const char *text, const char **end, const c
  * nxor). */
 typedef struct LayoutShared {
     uint8_t rank, elem_bytes, nxor, xor_base;
+    uint8_t xor_shift; /* each mask is the bit so far above the one it changes; 0: that is not said */
     int32_t tile[LAYOUT_MAX_RANK], order[LAYOUT_MAX_RANK];
     int32_t panel, pitch, panel_bytes; /* elements, bytes, bytes */
     uint32_t xor_[8];
@@ -342,7 +343,8 @@ uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord);
  * = 0 for none. */
 bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift);
 /* Any swizzle as code: offset ^ (offset >> shift[0] & mask[0]) ^ (offset >> shift[1] & mask[1]) ...; returns
- * their number (<= 28). */
+ * their number. */
+enum { LAYOUT_SWIZZLE_TERMS = 28 };
 int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask);
 bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b);
 uint64_t layout_shared_hash(const LayoutShared *s);
@@ -357,9 +359,6 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
  * lanes with addr UINT32_MAX are off. 32 banks x 4 B; 8- and 16-byte accesses are served in groups of 16 and
  * 8 consecutive lanes. */
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width);
-/* The same where each bit of a lane's number changes the address by an exclusive or of its own: only lane 0
- * and powers of two are looked at. nlanes: a power of two. 0: vectors at no multiples of their size. */
-uint32_t layout_wavefronts_by_bits(const uint32_t *addr, uint32_t nlanes, uint32_t width);
 /* Whether it follows from the form of l that the element of a register of a lane is the exclusive or of those
  * of the bits of the lane, in each coordinate. */
 bool layout_lanes_linear(const Layout *l);

@@ -52,10 +52,39 @@ bool layout_shared_init(
 uint32_t layout_shared_plain_offset(const LayoutShared *, const int32_t *coord);
 uint32_t layout_shared_swizzled_offset(const LayoutShared *, uint32_t offset);
 
-/* layout_banks.c. The fewest wavefronts of a full access; whether the bits of a lane's number decide its
- * offset one by one, by exclusive or; as swizzles keep it. */
+/* A swizzle as layout_shared_terms gives it; base: the lowest bit that it changes. */
+typedef struct LayoutTerms {
+    int n, base;
+    uint8_t shift[LAYOUT_SWIZZLE_TERMS];
+    uint32_t mask[LAYOUT_SWIZZLE_TERMS];
+} LayoutTerms;
+
+/* layout_banks.c. The fewest wavefronts of a full access. */
 uint32_t layout_least_wavefronts(uint32_t nlanes, uint32_t width);
-bool layout_lanes_by_bits(const uint32_t *offset, uint32_t nlanes);
+
+/* What the lanes of one access touch, as far as no swizzle changes it: units are words, or vectors that begin
+ * at multiples of their size. Swizzles move units as a whole, and keep different ones apart. */
+enum { LAYOUT_MOST_BITS = 5, LAYOUT_MOST_PASSES = LAYOUT_MAX_LANES / 8 };
+typedef struct LayoutUnits {
+    uint32_t of[LAYOUT_MAX_LANES]; /* where each lane's vector begins; UINT32_MAX: the lane is off */
+    uint32_t lanes, group;         /* their number, and how many are served together */
+    bool aligned;                  /* false: vectors begin at other addresses, and nothing else is known */
+    uint32_t shift, banks;         /* log2 of a unit's bytes; the units beside each other in all banks */
+    uint32_t set;                  /* the bits that are set in any offset */
+    bool by_bits;                  /* the bits of a lane's number decide its offset, by exclusive or */
+    /* by_bits: the bits of a lane's number within a group, what each changes, how many are independent */
+    uint32_t n_bits, bit[LAYOUT_MOST_BITS], rank;
+    bool listed; /* the offsets of the different units of each group are: */
+    uint8_t end[LAYOUT_MOST_PASSES];
+    uint32_t unit[LAYOUT_MAX_LANES];
+} LayoutUnits;
+/* Fills the rest from `of` and `lanes`, for accesses of so many bytes. */
+void layout_units(LayoutUnits *, uint32_t width);
+/* Whether a swizzle leaves the wavefronts as they are if all offsets are larger by `more`. */
+bool layout_units_move(const LayoutUnits *, const LayoutTerms *, uint32_t more);
+/* Wavefronts where all offsets are larger by `more`, and then swizzled. False: that is not known, because
+ * units are cut. */
+bool layout_units_wavefronts(LayoutUnits *, const LayoutTerms *, uint32_t more, uint32_t *wavefronts);
 
 static inline uint64_t layout_mix(uint64_t h, uint64_t v)
 {

@@ -31,6 +31,8 @@ static bool place_panels(LayoutShared *s, LayoutRows r)
     s->pitch = r.pitch;
     s->panel_bytes = (int32_t)panel_bytes;
     s->bytes = (uint32_t)bytes;
+    int low, bits, shift;
+    s->xor_shift = layout_shared_swizzle(s, &bits, &low, &shift) ? (uint8_t)shift : 0;
     s->align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
     return true;
 }
@@ -98,6 +100,7 @@ const LayoutShared *layout_shared_swizzled(
 uint32_t layout_shared_swizzled_offset(const LayoutShared *s, uint32_t offset)
 {
     uint32_t x = 0;
+    if (s->xor_shift) return offset ^ (offset >> s->xor_shift & ((1u << s->nxor) - 1) << s->xor_base);
     for (int i = 0; i < s->nxor; i++)
         x |= (uint32_t)__builtin_parity(offset & s->xor_[i]) << (s->xor_base + i);
     return offset ^ x;
@@ -138,13 +141,13 @@ bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shi
 
 int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask)
 {
+    uint32_t by[LAYOUT_SWIZZLE_TERMS] = { 0 };
     int n = 0;
-    for (int k = 1; k < 28; k++) {
-        uint32_t m = 0;
-        for (int i = 0; i < s->nxor; i++)
-            m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
-        if (m) shift[n] = (uint8_t)k, mask[n++] = m;
-    }
+    for (int i = 0; i < s->nxor; i++) /* masks read bits above all that are changed */
+        for (uint32_t m = s->xor_[i]; m; m &= m - 1)
+            by[__builtin_ctz(m) - s->xor_base - i] |= 1u << (s->xor_base + i);
+    for (int k = 1; s->nxor && k < LAYOUT_SWIZZLE_TERMS; k++)
+        if (by[k]) shift[n] = (uint8_t)k, mask[n++] = by[k];
     return n;
 }
 

@@ -43,6 +43,7 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
 {
     int32_t first[LAYOUT_MAX_RANK] = { 0 }, c[LAYOUT_MAX_RANK];
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
+    const bool whole = !memcmp(l->tile, l->cover, sizeof l->tile);
     bool any = false;
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
         if (linear && lane & (lane - 1)) {
@@ -51,34 +52,22 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
         }
         for (int d = 0; d < l->rank; d++)
             c[d] = first[d] + part[lane].coord[d] + layout_fragment_coord(l, word ^ part[lane].word, d);
-        bool in = layout_in_tile(l, c);
+        bool in = whole || layout_in_tile(l, c);
         out[lane] = in ? layout_shared_plain_offset(s, c) : UINT32_MAX;
         any |= in;
     }
     return any;
 }
 
-/* Wavefronts of one access, where each lane has a vector at one of these offsets before they are swizzled. */
-static uint32_t vector_wavefronts(
-    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
+/* Wavefronts above the fewest of one access, where each lane has a vector at one of these offsets before they
+ * are swizzled. */
+static uint32_t vector_conflicts(
+    const LayoutShared *s, const uint32_t *offset, uint32_t nlanes, uint32_t width)
 {
-    uint32_t addr[LAYOUT_MAX_LANES];
-    addr[0] = layout_shared_swizzled_offset(s, offset[0]);
-    for (uint32_t lane = 1; by_bits && lane < nlanes; lane *= 2)
-        addr[lane] = layout_shared_swizzled_offset(s, offset[lane]);
-    uint32_t n = by_bits ? layout_wavefronts_by_bits(addr, nlanes, width) : 0;
-    if (n) return n;
+    uint32_t addr[LAYOUT_MAX_LANES], least = layout_least_wavefronts(nlanes, width);
     for (uint32_t lane = 0; lane < nlanes; lane++)
         addr[lane] = offset[lane] == UINT32_MAX ? UINT32_MAX : layout_shared_swizzled_offset(s, offset[lane]);
-    return layout_wavefronts(addr, nlanes, width);
-}
-
-/* Wavefronts above the fewest of such an access. */
-static uint32_t vector_conflicts(
-    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
-{
-    uint32_t n = vector_wavefronts(s, offset, by_bits, nlanes, width),
-             least = layout_least_wavefronts(nlanes, width);
+    uint32_t n = layout_wavefronts(addr, nlanes, width);
     return n > least ? n - least : 0;
 }
 
@@ -108,27 +97,35 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
     for (uint32_t r = 0; r < layout_regs(l); r++) {
         uint32_t offset[LAYOUT_MAX_LANES];
         if (layout_vector_base(v, r) && vector_offsets(l, s, part, r, warp, linear, offset))
-            extra += vector_conflicts(s, offset, false, layout_lanes(l), v->n * s->elem_bytes);
+            extra += vector_conflicts(s, offset, layout_lanes(l), v->n * s->elem_bytes);
     }
     return extra;
 }
 
 /* --- search ------------------------------------------------------------------------------------------ */
 
-/* The offsets of one access, before they are swizzled. */
+/* What one access touches, before it is swizzled, and its wavefronts under the swizzle that was asked for
+ * last. */
 typedef struct Offsets {
-    bool known, any, by_bits;
+    bool known, any;
     uint32_t reg, warp;
-    uint32_t of[LAYOUT_MAX_LANES];
+    LayoutUnits units;
+    uint32_t asked, wavefronts; /* SearchAccess.asked then */
 } Offsets;
 
 /* What a search keeps of one of its accesses: what lanes add, and offsets, of the first accesses of its
  * sample and of the first register of each warp. Layouts that differ only in how they are swizzled have the
- * same. */
-enum { SAMPLED = 8, MOST_WARPS = 16 };
+ * same, as long as the swizzle cuts no vector. */
+enum { SAMPLED = 8, MOST_WARPS = 16, LOG2_WIDEST = 4 };
 typedef struct SearchAccess {
     const LayoutAccess *x;
-    LayoutShared plain; /* for which offsets are kept */
+    LayoutShared plain; /* for which the following is kept */
+    int cut;            /* log2 of the bytes that a swizzle leaves together, of LOG2_WIDEST at most */
+    bool matrix, linear, adds;
+    LayoutMatrix m;
+    LayoutVector v;
+    uint32_t visits[2]; /* of the registers of a warp, of a sample and of all; 0: not counted */
+    uint32_t asked;     /* how many times conflicts were asked for */
     LanePart part[LAYOUT_MAX_LANES];
     Offsets sample[SAMPLED], first[MOST_WARPS];
 } SearchAccess;
@@ -137,91 +134,136 @@ static void open_access(SearchAccess *q, const LayoutAccess *x)
 {
     memset(&q->plain, 0, sizeof q->plain);
     q->x = x;
+    q->asked = 0;
     if (x && x->layout) lane_parts(x->layout, q->part);
-}
-
-static void forget_other_offsets(SearchAccess *q, const LayoutShared *s)
-{
-    const LayoutShared *p = &q->plain;
-    if (p->pitch == s->pitch && p->panel == s->panel && p->panel_bytes == s->panel_bytes) return;
-    for (int k = 0; k < SAMPLED; k++) q->sample[k].known = false;
-    for (int k = 0; k < MOST_WARPS; k++) q->first[k].known = false;
-    q->plain = *s;
 }
 
 bool layout_offsets_add(const Layout *l, const LayoutShared *s)
 { return l->separable && !memcmp(l->tile, l->cover, sizeof l->tile) && s->panel >= s->tile[s->order[0]]; }
 
-static const Offsets *fill_offsets(
-    const SearchAccess *q, const LayoutShared *s, uint32_t reg, uint32_t warp, bool linear, Offsets *o)
+static void keep_for(SearchAccess *q, const LayoutShared *s)
+{
+    const LayoutShared *p = &q->plain;
+    const LayoutAccess *x = q->x;
+    int cut = s->nxor && s->xor_base < LOG2_WIDEST ? s->xor_base : LOG2_WIDEST;
+    q->matrix = x->matrix && layout_matrix(x->layout, s, true, &q->m);
+    if (p->pitch == s->pitch && p->panel == s->panel && p->panel_bytes == s->panel_bytes && q->cut == cut)
+        return;
+    for (int k = 0; k < SAMPLED; k++) q->sample[k].known = false;
+    for (int k = 0; k < MOST_WARPS; k++) q->first[k].known = false;
+    q->plain = *s;
+    q->cut = cut;
+    q->linear = layout_offsets_linear(x->layout, s);
+    q->adds = layout_offsets_add(x->layout, s);
+    q->visits[0] = q->visits[1] = 0;
+    layout_shared_vector(x->layout, s, x->max_bytes, &q->v);
+}
+
+static Offsets *fill_offsets(
+    const SearchAccess *q, const LayoutShared *s, uint32_t reg, uint32_t warp, Offsets *o)
 {
     if (o->known && o->reg == reg && o->warp == warp) return o;
     o->known = true;
     o->reg = reg;
     o->warp = warp;
-    o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
-    o->by_bits = layout_lanes_by_bits(o->of, layout_lanes(q->x->layout));
+    o->asked = 0;
+    o->units.lanes = layout_lanes(q->x->layout);
+    o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, q->linear, o->units.of);
+    layout_units(&o->units, q->v.n * s->elem_bytes);
     return o;
 }
 
-/* The offsets of the access at these registers of this warp: of the sample the one with this number. */
-static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_t number, uint32_t reg,
-    uint32_t warp, bool linear, Offsets *other)
+/* Wavefronts of the access whose offsets are larger by `more` than those of `o`. */
+static uint32_t wavefronts_of(
+    const SearchAccess *q, const LayoutShared *s, const LayoutTerms *t, Offsets *o, uint32_t more)
+{
+    LayoutUnits *u = &o->units;
+    uint32_t n, addr[LAYOUT_MAX_LANES];
+    const bool moves = layout_units_move(u, t, more);
+    if (moves && o->asked == q->asked) return o->wavefronts;
+    if (!layout_units_wavefronts(u, t, moves ? 0 : more, &n)) {
+        for (uint32_t lane = 0; lane < u->lanes; lane++)
+            addr[lane] =
+                u->of[lane] == UINT32_MAX ? UINT32_MAX : layout_shared_swizzled_offset(s, u->of[lane] + more);
+        n = layout_wavefronts(addr, u->lanes, q->v.n * s->elem_bytes);
+    } else if (moves) {
+        o->asked = q->asked;
+        o->wavefronts = n;
+    }
+    return n;
+}
+
+/* Conflicts of the access at these registers of this warp: of the sample the one with this number. */
+static uint32_t conflicts_at(SearchAccess *q, const LayoutShared *s, const LayoutTerms *t, uint32_t number,
+    uint32_t reg, uint32_t warp)
 {
     const Layout *l = q->x->layout;
-    int32_t c[LAYOUT_MAX_RANK];
-    if (number < SAMPLED) return fill_offsets(q, s, reg, warp, linear, &q->sample[number]);
-    other->known = false;
-    if (warp >= MOST_WARPS || !layout_offsets_add(l, s)) return fill_offsets(q, s, reg, warp, linear, other);
-    const Offsets *first = fill_offsets(q, s, 0, warp, linear, &q->first[warp]);
-    layout_element(l, reg, 0, 0, 0, c);
-    const uint32_t more = layout_shared_plain_offset(s, c);
-    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
-    other->any = true;
-    other->by_bits = first->by_bits && layout_lanes_by_bits(other->of, layout_lanes(l));
-    return other;
+    const bool adds = q->adds && warp < MOST_WARPS;
+    Offsets other;
+    uint32_t more = 0, n;
+    other.known = false;
+    Offsets *o = adds               ? fill_offsets(q, s, 0, warp, &q->first[warp])
+                 : number < SAMPLED ? fill_offsets(q, s, reg, warp, &q->sample[number])
+                                    : fill_offsets(q, s, reg, warp, &other);
+    if (!o->any) return 0;
+    if (adds && reg) {
+        int32_t c[LAYOUT_MAX_RANK];
+        layout_element(l, reg, 0, 0, 0, c);
+        more = layout_shared_plain_offset(s, c);
+    }
+    n = wavefronts_of(q, s, t, o, more);
+    const uint32_t least = layout_least_wavefronts(layout_lanes(l), q->v.n * s->elem_bytes);
+    return n > least ? n - least : 0;
+}
+
+/* The register after `r` of those whose bits in `mask` are 0, and so on `step` times. */
+static inline uint32_t next_base(uint32_t r, uint32_t mask, uint32_t step)
+{
+    for (; step; step--) r = ((r | mask) + 1) & ~mask;
+    return r;
+}
+
+static uint32_t count_visits(uint32_t regs, uint32_t mask, uint32_t step)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < regs; r = next_base(r, mask, step)) n++;
+    return n;
 }
 
 /* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be
  * `enough` or more, some such number. */
-static uint32_t access_conflicts(SearchAccess *q, const LayoutShared *s, bool exact, uint32_t enough)
+static uint32_t access_conflicts(
+    SearchAccess *q, const LayoutShared *s, const LayoutTerms *t, bool exact, uint32_t enough)
 {
     const LayoutAccess *x = q->x;
-    LayoutMatrix m;
-    LayoutVector v;
-    Offsets other;
     if (!x || !x->layout) return 0;
     const Layout *l = x->layout;
-    bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = layout_offsets_linear(l, s);
-    layout_shared_vector(l, s, x->max_bytes, &v);
-    forget_other_offsets(q, s);
-    uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
-    uint32_t accesses = layout_regs(l) / (each ? each : 1),
-             step = linear  ? accesses
-                    : exact ? 1
-                            : (accesses + 2) / 3,
-             seen = 0, extra = 0, n = 0;
-    uint32_t wstep = linear  ? layout_warps(l)
-                     : exact ? 1
-                             : (layout_warps(l) + 1) / 2,
-             rounds = (layout_warps(l) + wstep - 1) / wstep, a_round = 0;
-    uint64_t all = (uint64_t)accesses * layout_warps(l);
+    keep_for(q, s);
+    q->asked++;
+    const LayoutMatrix *m = &q->m;
+    uint32_t each =
+        q->matrix ? (uint32_t)m->count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : q->v.n;
+    const uint32_t regs = layout_regs(l), warps = layout_warps(l), accesses = regs / (each ? each : 1),
+                   mask = q->matrix ? m->mask : q->v.mask,
+                   step = q->linear ? accesses
+                          : exact   ? 1
+                                    : (accesses + 2) / 3,
+                   wstep = q->linear ? warps
+                           : exact   ? 1
+                                     : (warps + 1) / 2;
+    uint32_t own = 0, *visits = q->matrix ? &own : &q->visits[exact], extra = 0, n = 0;
     /* A layout that ldmatrix cannot read costs one more access for each word. */
-    uint32_t scattered = x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0;
-    for (uint32_t r = 0; r < layout_regs(l); r++)
-        a_round += (matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) && seen++ % step == 0;
-    for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
-        seen = 0;
-        for (uint32_t r = 0; r < layout_regs(l); r++) {
-            if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
-            const Offsets *o = matrix ? NULL : offsets_of(q, s, exact ? SAMPLED : n, r, warp, linear, &other);
-            if (matrix) extra += matrix_conflicts(l, s, &m, r, warp);
-            else if (o->any)
-                extra += vector_conflicts(s, o->of, o->by_bits, layout_lanes(l), v.n * s->elem_bytes);
+    const uint32_t scattered = x->matrix && !q->matrix ? regs * warps : 0;
+    const uint64_t all = (uint64_t)accesses * warps, rounds = (warps + wstep - 1) / wstep;
+    if (!*visits) *visits = count_visits(regs, mask, step);
+    const uint64_t most = enough > scattered ? (enough - scattered) * rounds * *visits : 0;
+    for (uint32_t warp = 0; warp < warps; warp += wstep)
+        for (uint32_t r = 0; r < regs; r = next_base(r, mask, step)) {
+            extra += q->matrix ? matrix_conflicts(l, s, m, r, warp)
+                               : conflicts_at(q, s, t, exact ? SAMPLED : n, r, warp);
             n++;
-            if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
+            if (extra * all >= most) return enough;
         }
-    }
     return (n ? (uint32_t)((extra * all + n - 1) / n) : 0) + scattered;
 }
 
@@ -232,15 +274,33 @@ typedef struct {
     bool found;
 } Search;
 
+static LayoutTerms terms_of(const LayoutShared *s)
+{
+    LayoutTerms t;
+    t.n = layout_shared_terms(s, t.shift, t.mask);
+    t.base = s->nxor ? s->xor_base : INT32_MAX;
+    return t;
+}
+
 static bool consider(Search *q, const LayoutShared *s)
 {
-    uint32_t most = q->found ? q->conflicts : UINT32_MAX, n = access_conflicts(&q->writer, s, false, most);
-    if (n < most) n += access_conflicts(&q->reader, s, false, most - n);
-    if (n == 0 && (n = access_conflicts(&q->writer, s, true, most)) < most)
-        n += access_conflicts(&q->reader, s, true, most - n);
+    const LayoutTerms t = terms_of(s);
+    uint32_t most = q->found ? q->conflicts : UINT32_MAX,
+             n = access_conflicts(&q->writer, s, &t, false, most);
+    if (n < most) n += access_conflicts(&q->reader, s, &t, false, most - n);
+    if (n == 0 && (n = access_conflicts(&q->writer, s, &t, true, most)) < most)
+        n += access_conflicts(&q->reader, s, &t, true, most - n);
     if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
     q->found = true;
     return q->conflicts == 0;
+}
+
+/* Of the best layout. */
+static uint32_t all_conflicts(Search *q)
+{
+    const LayoutTerms t = terms_of(&q->best);
+    return access_conflicts(&q->writer, &q->best, &t, true, UINT32_MAX) +
+           access_conflicts(&q->reader, &q->best, &t, true, UINT32_MAX);
 }
 
 static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s)
@@ -322,10 +382,7 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
                    consider(&q, &s);
         }
     }
-    if (conflicts)
-        *conflicts = q.conflicts ? access_conflicts(&q.writer, &q.best, true, UINT32_MAX) +
-                                       access_conflicts(&q.reader, &q.best, true, UINT32_MAX)
-                                 : 0;
+    if (conflicts) *conflicts = q.conflicts ? all_conflicts(&q) : 0;
     LayoutShared *out = arena_alloc(a, sizeof *out);
     *out = q.best;
     return out;

@@ -319,7 +319,7 @@ static void func_hints(Parser *p)
         const char *name;
         int *v, most, base;
     } all[] = {
-#define HINT(name, most, base, search) { #name, &h->name, most, base },
+#define HINT(name, most, base, search, reader) { #name, &h->name, most, base },
 #include "ir/hints.def"
 #undef HINT
     };

@@ -385,7 +385,7 @@ static void print_hints(Printer *p)
         const char *name;
         int v, base;
     } all[] = {
-#define HINT(name, most, base, search) { #name, h->name, base },
+#define HINT(name, most, base, search, reader) { #name, h->name, base },
 #include "ir/hints.def"
 #undef HINT
     };

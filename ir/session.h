@@ -48,7 +48,7 @@ void session_free(Session *);
 /* Forgets what came after session_keep, for another compilation of what came before: a syntax tree that is
  * lowered again and again. The memory stays with the session. */
 void session_renew(Session *);
-/* What the session has now outlives session_renew. Once for a session. */
+/* What the session has now outlives session_renew. Another call keeps what has come since as well. */
 void session_keep(Session *);
 int64_t clock_ns(void); /* the time of a clock that never goes backwards */
 double clock_ms(void);  /* the same in milliseconds */

@@ -94,6 +94,8 @@ static void end(PassRunner *r, PassId id, bool progress, int64_t ns)
 
 static void end_parts(PassRunner *r, PassId around)
 {
+    const PassSet none = { 0 };
+    if (!memcmp(&r->parts, &none, sizeof none)) return;
     for (int id = TILE_PASS_COUNT; id < PASS_COUNT; id++) {
         if (pass_info[id].within != (int)around || !pass_in(&r->parts, (PassId)id)) continue;
         pass_change(&r->parts, (PassId)id, false);

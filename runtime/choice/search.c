@@ -14,10 +14,6 @@ enum {
     BEAM = 5,            /* configurations of different tiles that the other names are tried from */
     ROUNDS = 2,
 };
-/* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
-static const double HOPELESS = 1.5;
-/* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
-static const double SHORTER_STEPS = 1.5;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
@@ -41,11 +37,9 @@ static bool has_place(const Search *z, const uint8_t *at)
     return true;
 }
 
-/* Whether the two points say the same of each name. */
+/* Whether the two points, which have the same values of names that stand alone, say the same of each name. */
 static bool says_same(const Search *z, const uint8_t *a, const uint8_t *b)
 {
-    for (int j = 0; j < z->n_names; j++)
-        if (a[j] != b[j] && z->name[j].alone) return false;
     for (int j = 0; j < z->n_names; j++)
         if (a[j] != b[j] && search_said(z, a, j) != search_said(z, b, j)) return false;
     return true;
@@ -56,8 +50,10 @@ bool search_add(Search *z, const uint8_t *at)
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
     if (!has_place(z, at) || !search_allowed(z, &p)) return false;
+    const SearchPacked packed = search_pack(at);
     for (int i = 0; i < z->n_points; i++)
-        if (says_same(z, z->point[i].at, at)) return true;
+        if (search_same_in(z->alone, search_pack(z->point[i].at), packed) && says_same(z, z->point[i].at, at))
+            return true;
     for (int j = 0; j < z->n_names; j++)
         if (search_is_idle(z, at, j)) return true;
     p.same = search_same_code(z, at);
@@ -141,32 +137,6 @@ int search_best(const Search *z, const int *but, int n)
     return found;
 }
 
-/* Of the names that decide between tiles: the others rarely do; cp.async does. */
-static SearchPacked deciding(const Search *z)
-{
-    uint8_t mask[MOST_NAMES] = { 0 };
-    for (int k = 0; k < z->n_deciding; k++) mask[z->deciding[k]] = UINT8_MAX;
-    return search_pack(mask);
-}
-
-/* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
- * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
- * has few stages and that waits for loads may wait less with shorter steps, of which more fit. A ring of one
- * stage says nothing of the tile: nothing is loaded while it multiplies. */
-static bool is_hopeless(const Search *z, const uint8_t *at, double best)
-{
-    double least = INFINITY;
-    const SearchPacked mask = deciding(z), of = search_pack(at);
-    for (int i = 0; i < z->n_points && best < INFINITY; i++) {
-        const SearchPoint *p = &z->point[i];
-        if (!search_same_in(mask, search_pack(p->at), of)) continue;
-        const bool waits = p->few_stages && p->bound == BOUND_LOADS;
-        if (waits && p->one_stage) continue;
-        least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
-    }
-    return least < INFINITY && least > best * HOPELESS;
-}
-
 /* Whether a hint that is searched lets a CTA run several programs. */
 static bool runs_several(const Search *z, const uint8_t *at)
 {
@@ -188,9 +158,10 @@ static void consider_tiles(Search *z, const uint8_t *at)
     for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
     for (int pass = 0; pass < 2; pass++) {
+        SearchLeast *least = search_least(z);
         for (int64_t k = 0; k < all; k++) {
             combination(z, at, k, p);
-            if (runs_several(z, p) == pass && !is_hopeless(z, p, best)) consider(z, p);
+            if (runs_several(z, p) == pass && !search_is_hopeless(least, p, best)) consider(z, p);
         }
         if (!pass) search_estimate(z);
     }

@@ -106,7 +106,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + MOST_BOUND) + 1);
     Compiled compiled;
     GpuCode code;
-    Func *f;
+    Func *f, *tiles;
     int64_t programs = 0;
     memcpy(all, q->bindings, (size_t)q->n_bindings * sizeof *all);
     size_t n = (size_t)q->n_bindings + (size_t)search_bindings(z, p, true, all + q->n_bindings);
@@ -122,7 +122,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     if (!p->keeps && q->device.target->kind == TARGET_CUDA)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
     CompileJob job = { s, w->ast, q->kernel, all, n, q->facts, &options };
-    if (!compile_lowered(&job, &may_fit, &compiled, &f, &code)) return;
+    if (!(tiles = search_tiles(z, w, p, &job, &compiled)) || !may_fit.holds(&q->device, tiles)) return;
+    if (!compile_from_tiles(&job, &may_fit, tiles, &compiled, &f, &code)) return;
     take_plan(p, &code);
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;

@@ -229,6 +229,9 @@ void search_add_names(Search *z)
     }
     for (int i = 0; i < z->n_names; i++)
         if (z->name[i].beside >= 0) z->name[z->name[i].beside].alone = false;
+    uint8_t alone[MOST_NAMES] = { 0 };
+    for (int i = 0; i < z->n_names; i++) alone[i] = z->name[i].alone ? UINT8_MAX : 0;
+    z->alone = search_pack(alone);
 }
 
 /* c: a condition; NULL: all of `require`, and what else is asked of a configuration. */

@@ -89,11 +89,15 @@ typedef struct SearchPoint {
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
 
+typedef struct SearchTiles SearchTiles;
+
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
     LayoutMemo plans; /* for the session's arena: candidates, of all workers, share most of their layouts */
     Ast *ast;
+    const SearchTiles *tiles; /* search_tiles.c: in the session, kept; the newest first */
+    size_t kept_bytes;        /* of these */
     bool open, runs;
     double
         rate[DT_COUNT]; /* of products on the CPU; 0: not asked for. Asking executes `cpuid`, which is slow */
@@ -116,6 +120,19 @@ typedef struct SearchTerm {
     uint8_t *known, *holds;
 } SearchTerm;
 
+/* The least estimates of tiles: of the points that are alike in the names that decide between tiles. */
+enum { LEAST_SLOTS = 2048 };
+_Static_assert(LEAST_SLOTS > 2 * MOST_POINTS, "few tiles share a slot");
+typedef struct SearchTile {
+    bool used;
+    SearchPacked of; /* values of these names, 0 of the others */
+    double ns;
+} SearchTile;
+typedef struct SearchLeast {
+    SearchPacked mask; /* those names */
+    SearchTile tile[LEAST_SLOTS];
+} SearchLeast;
+
 typedef struct Search {
     const SearchProblem *p;
     Session *s;
@@ -125,6 +142,8 @@ typedef struct Search {
     SearchName name[MOST_NAMES];
     int n_names;
     int deciding[MOST_NAMES], n_deciding; /* names that are tried with tiles, and cp.async */
+    SearchPacked alone;                   /* names that say something by themselves */
+    SearchLeast *least;                   /* of search_least; NULL: nobody has asked */
     SearchTerm term[MOST_TERMS];
     int n_terms;                      /* 0: `require` is asked as a whole */
     int all_of[MOST_TERMS], n_all_of; /* the terms that all have to hold; first those that did not of late */
@@ -166,6 +185,14 @@ const SearchPoint *search_same_code(const Search *, const uint8_t *at);
 /* The value of name `j` that stands for all that say the same at this point. */
 uint8_t search_said(const Search *, const uint8_t *at, int j);
 
+/* What is known now of tiles, until the next call. Whether the estimates of this point's tile, of which all
+ * points have the same values of names that decide, are so far above the best one that the other names cannot
+ * make up for it. One that did not fit may fit with others, and one whose ring has few stages and that waits
+ * for loads may wait less with shorter steps, of which more fit. A ring of one stage says nothing of the
+ * tile: nothing is loaded while it multiplies. */
+SearchLeast *search_least(Search *);
+bool search_is_hopeless(SearchLeast *, const uint8_t *at, double best);
+
 /* search_streams.c: the point to take for `best` of those that stream and are estimated alike. */
 int search_least_strained(const Search *, int best);
 /* The same of tiles whose size is `auto`. */
@@ -190,6 +217,11 @@ void search_close_workers(void *search);
 void search_estimate(Search *);
 /* What a search of tiles on a CPU estimates: see search_cpu.c. False: nothing can be said. */
 bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
+
+/* search_tiles.c: the tile IR of the point, whose bindings are those of the job, with its hints, and what
+ * compile_tiles says of it. Later calls may return the same function with other hints. NULL: it does not
+ * compile. */
+Func *search_tiles(Search *, SearchWorker *, const SearchPoint *, const CompileJob *, Compiled *);
 
 /* search_fit.c: false if some product's operands certainly fit neither shared memory nor the registers of a
  * multiprocessor of the CostDevice, which tile IR tells in a fraction of the time of a compilation. */

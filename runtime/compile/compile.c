@@ -225,28 +225,6 @@ static CompileOptions of_one_warp(const CompileOptions *o)
     return one;
 }
 
-bool compile_lowered(
-    const CompileJob *j, const CompileTest *may_fit, Compiled *out, Func **lowered, struct GpuCode *code)
-{
-    Session *s = j->session;
-    const CompileOptions *o = j->options;
-    Func *f = NULL;
-    KernelOptions options = kernel_options_of(&o->passes);
-    options.measure = true;
-    options.declined = o->declined;
-    *out = (Compiled){ 0 };
-    *code = (GpuCode){ 0 };
-    if (!compile_to_ir(j, NULL, &f)) return false;
-    if (may_fit && !may_fit->holds(may_fit->user, f)) return false;
-    copy_signature(s, f, out);
-    if (!host_blocks(s, f, out) || !gpu_compile(s, f, o->target, &options, code, lowered)) return false;
-    if (!packs_meet(j->ast, f, o, code->shared_bytes)) return true;
-    CompileOptions one = of_one_warp(o);
-    CompileJob again = *j;
-    again.options = &one;
-    return compile_lowered(&again, may_fit, out, lowered, code);
-}
-
 static void count_work(Session *s, Func *f, Compiled *out)
 {
     const char *too_long;
@@ -259,8 +237,33 @@ bool compile_tiles(const CompileJob *j, Compiled *out, Func **func)
     if (!compile_to_ir(j, NULL, func)) return false;
     copy_signature(j->session, *func, out);
     if (!host_blocks(j->session, *func, out)) return false;
-    count_work(j->session, *func, out);
+    if (j->options->target->kind == TARGET_CPU) count_work(j->session, *func, out);
     return true;
+}
+
+bool compile_from_tiles(const CompileJob *j, const CompileTest *may_fit, Func *tiles, Compiled *out,
+    Func **lowered, struct GpuCode *code)
+{
+    const CompileOptions *o = j->options;
+    KernelOptions options = kernel_options_of(&o->passes);
+    options.measure = true;
+    options.declined = o->declined;
+    *code = (GpuCode){ 0 };
+    if (!gpu_compile(j->session, tiles, o->target, &options, code, lowered)) return false;
+    if (!packs_meet(j->ast, tiles, o, code->shared_bytes)) return true;
+    CompileOptions one = of_one_warp(o);
+    CompileJob again = *j;
+    again.options = &one;
+    return compile_lowered(&again, may_fit, out, lowered, code);
+}
+
+bool compile_lowered(
+    const CompileJob *j, const CompileTest *may_fit, Compiled *out, Func **lowered, struct GpuCode *code)
+{
+    Func *tiles;
+    *code = (GpuCode){ 0 };
+    return compile_tiles(j, out, &tiles) && (!may_fit || may_fit->holds(may_fit->user, tiles)) &&
+           compile_from_tiles(j, may_fit, tiles, out, lowered, code);
 }
 
 /* Runs the backend on the kernel, reports its passes, and completes and checks the artifact. False after

@@ -111,9 +111,14 @@ typedef struct CompileTest {
 } CompileTest;
 bool compile_lowered(
     const CompileJob *, const CompileTest *may_fit, Compiled *out, Func **lowered, struct GpuCode *code);
-/* For the CPU: the part before the backend, with what a launch evaluates in *out, `work` among it. False
- * after diagnostics. */
+/* The part before the backend, with what a launch evaluates in *out, `work` among it for a CPU. False after
+ * diagnostics. */
 bool compile_tiles(const CompileJob *, Compiled *out, Func **func);
+/* The part of compile_lowered after compile_tiles, which gave `tiles` and *out. It leaves `tiles` as they
+ * are, so that jobs whose tile IR is the same can share it, each with its hints for the kernel IR in
+ * tiles->hints. */
+bool compile_from_tiles(const CompileJob *, const CompileTest *may_fit, Func *tiles, Compiled *out,
+    Func **lowered, struct GpuCode *code);
 /* Computes the derived extents into dims; env has the others. Returns the number of one that already has
  * another value in dims (at least 0), -1 if all are equal, or -2 if an expression cannot be evaluated. */
 int compiled_derive(const Compiled *, const EvalEnv *env, int64_t *dims);

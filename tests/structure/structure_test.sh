@@ -28,7 +28,7 @@ for ((k = 0; k < 501; k++)); do echo '/* a line */'; done >passes/planted_long.c
 printf '%0115d\n' 0 >docs/planted.md                                  # long-prose
 printf 'The hint `turns`.\n' >>docs/planted.md                        # former-names
 sed -i 's/^#undef PASS$/PASS(PLANTED, "planted-pass", pass_planted, 1, 1, BITS, "")\nKERNEL_PASS(PLANTED_KERNEL, "planted-kernel", f, NEEDS_NOTHING, OPTIONAL, 1, BITS, "")\n&/' passes/passes.def
-sed -i 's/^HINT(pingpong,/HINT(planted_hint, 1, 1, LAST)\n&/' ir/hints.def
+sed -i 's/^HINT(pingpong,/HINT(planted_hint, 1, 1, LAST, KERNEL)\n&/' ir/hints.def
 sed -i 's/^DECISION(STORE,/DECISION(PLANTED, "planted", NOTHING, "N")\n&/' passes/kernel/schedule/schedule.def
 sed -i 's/^FIELD(latency,/FIELD(planted_field, "together", "ns", "planted")\n&/' runtime/choice/device_model.def
 sed -i 's/^TARGET("cuda:sm_120"/TARGET("cuda:sm_999", NVIDIA, 999, 1, 1, 1, 1, 1, 1, 1, 1, 1, PLANTED, NONE, SM_90)\n&/' ir/targets.def

@@ -95,12 +95,11 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
 
 int64_t kernel_parts(const Instr *load, uint32_t *picked)
 {
-    MemParts m;
     int64_t parts = 0;
     uint32_t axes = 0;
-    if (load->op != OP_LOAD || !ir_mem_parts(load, &m)) return 0;
-    for (int a = 0; a < m.rank; a++) {
-        if (!is_tile(m.idx[a])) continue;
+    if (load->op != OP_LOAD) return 0;
+    for (int a = 0; a < ir_operand(load, 0)->type->rank; a++) {
+        if (!is_tile(ir_operand(load, 1 + a))) continue;
         axes |= 1u << a;
         if (ir_attr(load, ATTR_EXTENTS)->v[a] != -1) parts = ir_attr(load, ATTR_EXTENTS)->v[a];
     }

@@ -403,15 +403,32 @@ static const Layout *blocked(Layouter *c, Group *g, int rank, const int64_t *sha
     return g->blocked;
 }
 
+/* The layout of a product's results, which most values of the group have. */
+static const Layout *accumulators(Layouter *c, Group *g, const int32_t *tile)
+{
+    const Layout *l = g->accumulators;
+    if (!g->warps[0]) group_split_warps(c->p, g);
+    if (l && l->tile[0] == tile[0] && l->tile[1] == tile[1]) return l;
+    l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    return g->accumulators = l;
+}
+
+/* A slice of the layout along the axis; what was asked for last is known. */
+static const Layout *slice_of(Layouter *c, const Layout *l, int axis)
+{
+    if (c->slice && c->slice_of == l && c->slice_axis == axis) return c->slice;
+    c->slice_of = l;
+    c->slice_axis = axis;
+    return c->slice = layout_slice(&c->s->arena, l, axis, true);
+}
+
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     const Layout *l;
-    if (g->mma && g->native && rank == 2) {
-        if (!g->warps[0]) group_split_warps(c->p, g);
-        l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
-    } else {
+    if (g->mma && g->native && rank == 2) l = accumulators(c, g, tile);
+    else {
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = toward_left(c, g, rank, tile);
@@ -440,7 +457,7 @@ static const Layout *layout_for(Layouter *c, const Value *v)
     }
     const Layout *l = full_layout(c, g, t->rank, shape);
     for (int a = 0; a < t->rank; a++)
-        if (sliced[a]) l = layout_slice(&c->s->arena, l, a, true);
+        if (sliced[a]) l = slice_of(c, l, a);
     return l;
 }
 

@@ -54,10 +54,11 @@ typedef struct Group {
     int taken, given;
     bool component_of;
     bool visiting;
-    bool circular;         /* the group whose layout it would take asked for its own */
-    bool followed;         /* has the layout in which its first value comes from another group's */
-    bool joined;           /* records lie where the tiles are of which they are joined (components.c) */
-    const Layout *blocked; /* the last layout of blocks that a value asked for, and its shape */
+    bool circular;              /* the group whose layout it would take asked for its own */
+    bool followed;              /* has the layout in which its first value comes from another group's */
+    bool joined;                /* records lie where the tiles are of which they are joined (components.c) */
+    const Layout *accumulators; /* the last of a product's results that a value asked for */
+    const Layout *blocked;      /* the last layout of blocks that a value asked for, and its shape */
     int64_t shape[TILE_MAX_RANK];
 } Group;
 
@@ -70,6 +71,8 @@ typedef struct Layouter {
     uint32_t n;
     Ranges *ranges;    /* NULL until they are asked for, by group_all alone */
     CheapValues cheap; /* of those that have numbers below n, until operands get the layouts they need */
+    const Layout *slice, *slice_of; /* the slice that a value asked for last, and of which layout it is */
+    int slice_axis;
 } Layouter;
 
 /* groups.c */

@@ -58,6 +58,9 @@ const char *layouts_text(LayoutTable *t, const Layout *l)
 const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
 {
     char room[256], *buf = room;
+    for (size_t r = 0; r < t->rows.len; r++)
+        if (t->rows.data[r].shared && layout_shared_equal(t->rows.data[r].shared, l))
+            return t->rows.data[r].text;
     size_t n = layout_shared_print(l, room, sizeof room);
     if (n >= sizeof room) {
         buf = arena_alloc(&t->session->arena, n + 1);
@@ -150,20 +153,18 @@ bool kernel_is_zero(const Value *v)
 
 int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
 {
-    MemParts p;
     int unit = -1;
-    if (kernel_copies(mem->op)) {
-        p.param = ir_operand(mem, 1)->index;
-        p.rank = ir_operand(mem, 1)->type->rank;
-    } else if (!ir_mem_parts(mem, &p)) return -1;
-    for (int a = 0; a < p.rank; a++)
-        if (f->params[p.param].stride[a] == 1) unit = a;
-    if (unit < 0) unit = p.rank - 1;
+    if (!kernel_copies(mem->op) && op_family(mem->op) != OPS_MEMORY) return -1;
+    const Value *tensor = ir_operand(mem, kernel_copies(mem->op) ? 1 : 0);
+    if (tensor->type->kind != TYPE_TENSOR) return -1;
+    for (int a = 0; a < tensor->type->rank; a++)
+        if (f->params[tensor->index].stride[a] == 1) unit = a;
+    if (unit < 0) unit = tensor->type->rank - 1;
     if (tile_axis) {
         *tile_axis = -1;
         const Attr *e = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
         int at = 0;
-        for (int a = 0; e && a < p.rank; a++) {
+        for (int a = 0; e && a < tensor->type->rank; a++) {
             if (e->v[a] == -1) continue;
             if (a == unit) *tile_axis = at;
             at++;

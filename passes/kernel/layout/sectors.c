@@ -88,16 +88,18 @@ static bool rows_within_sectors(const Layouter *c, const Param *p, int rank, int
 static int runs_of(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
-    int32_t first[LAYOUT_MAX_LANES][TILE_MAX_RANK], before[TILE_MAX_RANK];
+    int32_t first[LAYOUT_MAX_LANES][TILE_MAX_RANK];
     int runs = 0, lanes = (int)layout_lanes(l);
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
     for (int lane = 0; lane < lanes; lane++) layout_element(l, 0, (uint32_t)lane, 0, 0, first[lane]);
     for (int lane = 0; lane < lanes; lane++) {
         bool continues = false;
-        memcpy(before, first[lane], sizeof before);
-        before[axis] -= (int32_t)v.n;
-        for (int k = 0; k < lanes && !continues; k++)
-            continues = !memcmp(before, first[k], (size_t)l->rank * sizeof *before);
+        const int32_t before = first[lane][axis] - (int32_t)v.n;
+        for (int k = 0; k < lanes && !continues; k++) {
+            continues = first[k][axis] == before;
+            for (int a = 0; a < l->rank && continues; a++)
+                continues = a == axis || first[k][a] == first[lane][a];
+        }
         runs += !continues;
     }
     return runs;

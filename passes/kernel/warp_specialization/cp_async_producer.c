@@ -204,19 +204,20 @@ static bool in_blocks(
     live_part(f, mem, w);
     for (w->per = 1; w->per < w->vectors;) w->per *= 2;
     if (w->per > 32 || chans % (32 / w->per)) return false;
-    for (int32_t n = 0; n < all; n++)
+    for (int32_t n = 0; n < all; n++) {
+        int32_t m[2], far[2];
+        m[side] = n;
+        far[side] = n + 32;
+        m[1 - side] = far[1 - side] = 0;
+        const int64_t at = layout_shared_offset(stage, m);
+        if (n + 32 < all && (int64_t)layout_shared_offset(stage, far) != at + 32 * stage->pitch) return false;
         for (int32_t k = 0; k < chans; k += 8) {
-            int32_t m[2], first[2], far[2];
-            m[side] = first[side] = n;
-            far[side] = n + 32;
+            const int64_t chunk = k * 2 % bytes, panels = k * 2 / bytes;
             m[1 - side] = k;
-            first[1 - side] = far[1 - side] = 0;
-            int64_t at = layout_shared_offset(stage, first), chunk = k * 2 % bytes;
-            if ((int64_t)layout_shared_offset(stage, m) != (at ^ chunk) + k * 2 / bytes * stage->panel_bytes)
-                return false;
-            if (n + 32 < all && (int64_t)layout_shared_offset(stage, far) != at + 32 * stage->pitch)
+            if ((int64_t)layout_shared_offset(stage, m) != (at ^ chunk) + panels * stage->panel_bytes)
                 return false;
         }
+    }
     w->blocks = true;
     w->group = 32 / w->per;
     w->rows = (int)rows;

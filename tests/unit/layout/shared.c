@@ -235,78 +235,6 @@ static void test_wgmma(void)
 
 /* --- banks ------------------------------------------------------------------------------------------- */
 
-static void test_wavefronts(void)
-{
-    uint32_t a[32];
-    for (int i = 0; i < 32; i++) a[i] = 4 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 1);
-    for (int i = 0; i < 32; i++) a[i] = 128 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 32);
-    for (int i = 0; i < 32; i++) a[i] = 64; /* broadcast */
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 1);
-    for (int i = 0; i < 32; i++) a[i] = 2 * (uint32_t)i; /* two lanes a word */
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 2), 1);
-    for (int i = 0; i < 32; i++) a[i] = 8 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 8), 2);
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 2);
-    for (int i = 0; i < 32; i++) a[i] = 16 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 16), 4);
-    for (int i = 0; i < 32; i++) a[i] = 128 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 16), 32);
-    for (int i = 0; i < 32; i++) a[i] = 144 * (uint32_t)i; /* 16 bytes of padding a row */
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 16), 4);
-    for (int i = 0; i < 32; i++) a[i] = i & 1 ? UINT32_MAX : 128 * (uint32_t)i;
-    CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 16);
-}
-
-/* Wavefronts counted by words, whatever the vectors' alignment. */
-static uint32_t wavefronts_by_words(const uint32_t *addr, uint32_t width)
-{
-    uint32_t group = 128 / width, all = 0;
-    for (uint32_t first = 0; first < 32; first += group) {
-        uint32_t most = 0;
-        for (uint32_t bank = 0; bank < 32; bank++) {
-            uint32_t seen[128], n = 0;
-            for (uint32_t i = first * (width / 4); i < (first + group) * (width / 4); i++) {
-                uint32_t word = addr[i / (width / 4)] / 4 + i % (width / 4), k = 0;
-                if (word % 32 != bank) continue;
-                while (k < n && seen[k] != word) k++;
-                if (k == n) seen[n++] = word;
-            }
-            if (n > most) most = n;
-        }
-        all += most;
-    }
-    return all;
-}
-
-static void test_wavefronts_of_vectors(void)
-{
-    uint32_t a[32], seed = 7;
-    for (int round = 0; round < 400; round++) {
-        uint32_t width = 4u << round % 3, grain = round % 5 ? width : 4;
-        for (int i = 0; i < 32; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            a[i] = (seed >> 20) / grain * grain;
-        }
-        CU_ASSERT_EQUAL(layout_wavefronts(a, 32, width), wavefronts_by_words(a, width));
-    }
-}
-
-/* Addresses that the bits of a lane's number decide one by one; some are at no multiples of the size. */
-static void test_wavefronts_by_bits(void)
-{
-    for (uint32_t round = 0, seed = 11, a[64]; round < 3000; round++) {
-        uint32_t width = 1u << round % 5, lanes = round % 7 ? 32 : 64, grain = round % 11 ? width : 4;
-        for (uint32_t i = 0; i < lanes; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            a[i] = (i & (i - 1)) ? a[i & (i - 1)] ^ a[i & -i] ^ a[0] : (seed >> 22) / grain * grain;
-        }
-        uint32_t n = layout_wavefronts_by_bits(a, lanes, width);
-        CU_ASSERT(n == 0 ? grain < width : n == layout_wavefronts(a, lanes, width));
-    }
-}
-
 /* Conflicts counted again: for each access and phase, the fullest bank against one. */
 static uint32_t brute_conflicts(const Layout *l, const LayoutShared *s, uint32_t max_bytes)
 {
@@ -389,9 +317,7 @@ int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
-        { "linear", test_linear }, { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts },
-        { "vectors", test_wavefronts_of_vectors }, { "by_bits", test_wavefronts_by_bits },
-        { "choose", test_choose } };
+        { "linear", test_linear }, { "wgmma", test_wgmma }, { "choose", test_choose } };
     int status = unit_run("layout shared memory", tests, sizeof tests / sizeof *tests, argc, argv);
     arena_free(&arena);
     return status;
