@@ -13,13 +13,18 @@
  * A tile that is cheap to make (splat, broadcast, a sum of index tiles) but would occupy registers for the
  * length of the loop stays inside, unless something expensive that moves needs it; see `cheap`.
  *
+ * Of scalars from memory, as many move out of a loop with products as a thread can hold beside accumulators.
+ *
  * Requires: nothing. Keeps: everything. Does not handle: reads on a token chain; what is under an `if`
  * inside the loop. */
 #include "passes/pass.h"
+#include <limits.h>
 
 /* Tiles of up to so many elements are moved even when they are cheap: at most a vector of a program, which is
  * a few registers of a thread. */
 enum { SMALL_TILE = 1024, MAX_SEARCH = 64 };
+/* Scalars from memory that a thread holds for the length of a loop with products, beside accumulators. */
+enum { MOST_SCALARS = 24 };
 
 typedef struct Licm {
     PassContext *c;
@@ -95,6 +100,36 @@ static void move(Licm *x, Instr *loop, Instr *i)
     ir_place(&b, i);
 }
 
+static bool is_scalar_read(const Value *v)
+{ return v->def && is_constant_read(v->def) && v->type->kind == TYPE_SCALAR; }
+
+/* The scalars from memory that the block reads and does not define, up to MOST_SCALARS. */
+typedef struct Scalars {
+    const Block *body;
+    const Value *v[MOST_SCALARS];
+    int n;
+} Scalars;
+
+static void note_scalars(void *user, Instr *i)
+{
+    Scalars *x = user;
+    for (int k = 0; k < i->n_operands && x->n < MOST_SCALARS; k++) {
+        const Value *v = ir_operand(i, k);
+        bool known = !is_scalar_read(v) || !ir_defined_outside(v, x->body);
+        for (int n = 0; n < x->n && !known; n++) known = x->v[n] == v;
+        if (!known) x->v[x->n++] = v;
+    }
+}
+
+/* How many more scalars from memory may move out of the loop. */
+static int scalars_left(const Instr *loop, Block *body)
+{
+    Scalars x = { .body = body };
+    if (!ir_is_or_holds(loop, OP_MMA)) return INT_MAX;
+    ir_walk(body, note_scalars, &x);
+    return MOST_SCALARS - x.n;
+}
+
 static void licm_block(Licm *x, Block *b)
 {
     for (Instr *i = b->first, *next; i; i = next) {
@@ -103,12 +138,15 @@ static void licm_block(Licm *x, Block *b)
         if (!is_loop(i)) continue;
         for (int k = 0; k < i->n_blocks; k++) {
             Block *body = i->blocks[k];
+            int scalars = scalars_left(i, body);
             /* A move may take instructions before `y` with it, but never later ones. Therefore `n` stays
              * valid. */
             for (Instr *y = body->first, *n; y; y = n) {
                 int budget = MAX_SEARCH;
                 n = y->next;
-                if (!cheap(y) && movable_with_operands(y, body, &budget)) move(x, i, y);
+                if (cheap(y) || !movable_with_operands(y, body, &budget)) continue;
+                if (y->n_results && is_scalar_read(&y->results[0]) && scalars-- <= 0) continue;
+                move(x, i, y);
             }
         }
     }

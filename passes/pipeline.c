@@ -9,17 +9,25 @@
  *                                    masks and widths are settled
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
  *   repeated-rows                    behind pack, which turns loads of windows into gathers; before licm,
- * which moves its loads out of loops that do not change them load-order, exp2                 need the
- * source's shape: products and permutes not yet split over two loops transpose-products               before
- * load-order, which makes its permutations free licm                             before mask-peel, so that
- * invariant values are not copied with the loop mask-peel, divisibility          the first splits loops, the
- * second proves what is left without a split fold ... dce again               selects and conditions that
- * became constant edge-program                     as soon as masks are settled empty-loops as soon as masks
- * are settled, so that none is added but where it is free grouped-steps                    as soon as masks
- * are settled, so that steps without them are known unroll                           after masks are settled,
- * so that it sees the loops that stay approx, contract, speculate, latency  mark, and choose the last
- * roundings; speculate knows the forms of contract remap, narrow                    last: index arithmetic is
- * complete, and then gets its width */
+ *                                    which moves its loads out of loops that do not change them
+ *   sliced-loads                     behind cse, so that a slice is there once; before licm and
+ *                                    load-order, which see its loads
+ *   load-order, exp2                 need the source's shape: products and permutes not yet split over
+ *                                    two loops
+ *   transpose-products               before load-order, which makes its permutations free
+ *   licm                             before mask-peel, so that invariant values are not copied with the
+ *                                    loop
+ *   mask-peel, divisibility          the first splits loops, the second proves what is left without a
+ *                                    split
+ *   fold ... dce again               selects and conditions that became constant
+ *   edge-program                     as soon as masks are settled
+ *   empty-loops                      as soon as masks are settled, so that none is added but where it is
+ *                                    free
+ *   grouped-steps                    as soon as masks are settled, so that steps without them are known
+ *   unroll                           after masks are settled, so that it sees the loops that stay
+ *   approx ... latency               mark, and choose the last roundings; speculate knows the forms of
+ *                                    contract
+ *   remap, narrow                    last: index arithmetic is complete, and then gets its width */
 #include "passes/pass.h"
 
 typedef bool PassFn(PassContext *, Module *);
@@ -39,6 +47,7 @@ static const PassId pipeline[] = {
     PASS_PACK,
     PASS_PARTS,
     PASS_REPEATED_ROWS,
+    PASS_SLICED_LOADS,
     PASS_LICM,
     PASS_TRANSPOSE_PRODUCTS,
     PASS_LOAD_ORDER,

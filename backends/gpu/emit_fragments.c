@@ -267,6 +267,42 @@ static bool read_matrices(Emit *e, const Fragments *f)
     return true;
 }
 
+/* The places of elements, computed from the thread's place of the first one. */
+typedef struct Origin {
+    const char *at; /* NULL: each place is computed by itself */
+    OffsetTable of_r, of_k;
+} Origin;
+
+/* Takes the places from one, which is pinned, where there are many of them and they are linear in it. */
+static void find_origin(Emit *e, const Fragments *f, int total, Origin *o)
+{
+    int kt = f->p->kt;
+    uint32_t *own, seen, *constants = arena_array(&e->s->arena, uint32_t, (size_t)(total * kt));
+    Index *coords[2];
+    *o = (Origin){ 0 };
+    if (e->measure || !emit_many_places(e, total * kt) || !linear_offsets(e, f->l, f->s, 1, &own, &seen))
+        return;
+    for (int r = 0; r < total; r++)
+        for (int q = 0; q < kt; q++)
+            constants[r * kt + q] = own[fragment_register(f, r / f->per_tile, q, r % f->per_tile)];
+    if (!offset_tables(&e->s->arena, constants, seen, total, kt, &o->of_r, &o->of_k)) return;
+    coords_at(e, f->l, index_number(e, 0), coords);
+    o->at = shared_offset(e, f->s, coords);
+    line(e, "%s(%s);", use(e, "pin_word"), o->at);
+}
+
+/* The place of the element r of the step. */
+static const char *element_place(Emit *e, const Fragments *f, const Origin *o, int total, Index *r)
+{
+    int kt = f->p->kt;
+    Index *flip = index_entry(e, o->of_r.flip, total, r), *step = index_entry(e, o->of_k.flip, kt, f->k);
+    const char *at = o->at;
+    if (!index_is(flip, 0)) at = str(e, "(%s ^ %s)", at, index_text(e, flip));
+    if (!index_is(step, 0)) at = str(e, "(%s ^ %s)", at, index_text(e, step));
+    return str(e, "%s + %s + %s", at, index_text(e, index_entry(e, o->of_r.add, total, r)),
+        index_text(e, index_entry(e, o->of_k.add, kt, f->k)));
+}
+
 static void read_elements(Emit *e, const Fragments *f)
 {
     const Layout *l = f->l;
@@ -285,6 +321,8 @@ static void read_elements(Emit *e, const Fragments *f)
             by_k[a][q] = c[a];
         }
     }
+    Origin origin;
+    find_origin(e, f, total, &origin);
     begin_unrolled(e, "t", words);
     const char *x[4];
     /* fp8 is copied as bytes, without a conversion to f32 and back. */
@@ -296,7 +334,7 @@ static void read_elements(Emit *e, const Fragments *f)
             coords[a] = index_other(e, "(%s + %s + %s)", index_text(e, thread_coord(e, l, a)),
                 index_text(e, index_entry(e, by_r[a], total, r)),
                 index_text(e, index_entry(e, by_k[a], kt, f->k)));
-        const char *o = shared_offset(e, f->s, coords);
+        const char *o = origin.at ? element_place(e, f, &origin, total, r) : shared_offset(e, f->s, coords);
         x[h] = str(e, "%s(%s + %s)", use(e, bytes ? "lds_b8" : str(e, "lds_%s", dtype_name(f->d))),
             name_of(e, f->view), o);
         for (int a = 0; a < 2; a++)

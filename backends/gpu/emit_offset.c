@@ -91,3 +91,11 @@ const char *linear_address(
     if (index_is(flip, 0)) return str(e, "%s + %s", origin, add);
     return str(e, "(%s ^ %s) + %s", origin, index_text(e, flip), add);
 }
+
+bool emit_many_places(const Emit *e, int n)
+{
+    enum { FEW_BESIDE_TILES = 8, FEW_PLACES = 32 };
+    if (e->plan->producer_warps) return n > FEW_PLACES;
+    bool in_loop = e->here && e->here->block != e->f->body;
+    return !is_hip(e) && (in_loop || e->multiplies) && n > FEW_BESIDE_TILES;
+}

@@ -34,3 +34,8 @@ bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uin
  * registers, one of every `every`. k: the number of the register among the n. */
 const char *linear_address(
     Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, Index *k);
+/* Whether the places of n accesses are computed where they are used, from one of them, which is pinned. They
+ * depend on the thread alone: the vendor's compiler would compute them ahead of a loop, or once for several
+ * products, and spill them. Registers hold few of them beside accumulators, more if other warps load the
+ * tiles. */
+bool emit_many_places(const Emit *, int n);

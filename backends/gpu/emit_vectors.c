@@ -189,22 +189,11 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
     return true;
 }
 
-/* Whether the places of n accesses are computed where they are used, from one of them. They depend on the
- * thread alone: the vendor's compiler would compute them ahead of a loop, or once for several products, and
- * spill them. Registers hold few of them beside accumulators, more if other warps load the tiles. */
-static bool has_many_places(const Emit *e, int n)
-{
-    enum { FEW_BESIDE_TILES = 8, FEW_PLACES = 32 };
-    if (e->plan->producer_warps) return n > FEW_PLACES;
-    bool in_loop = e->here && e->here->block != e->f->body;
-    return !is_hip(e) && (in_loop || e->multiplies) && n > FEW_BESIDE_TILES;
-}
-
 /* Computes the places from the thread's address of register 0, where they are linear in that. Of many places
  * the origin is pinned, so that they are computed where they are used. */
 static void find_origin(Emit *e, Move *m)
 {
-    bool pinned = has_many_places(e, m->places);
+    bool pinned = emit_many_places(e, m->places);
     Index *c[TILE_MAX_RANK];
     if ((!e->iteration && !pinned) || !linear_offsets(e, m->l, m->s, m->every, &m->own, &m->seen)) return;
     coords_at(e, m->l, index_number(e, 0), c);

@@ -79,6 +79,7 @@ static void layouts(Lowering *l)
     RUN(FRAGMENT_PREFETCH);
     RUN(LOAD_AHEAD);
     RUN(HOIST_LOADS);
+    RUN(LOAD_STRIPS);
     RUN(COLUMN_STRIPS);
     RUN(SWIZZLE);
     RUN(STRENGTH_REDUCTION);

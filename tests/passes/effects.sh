@@ -64,6 +64,9 @@ load-order   permute      < conv2d            -DR=3 -DS=3 --kernel=conv2d_nhwc
 repeated-rows loads      > ../../tests/run/kernels/weights_gathered --target=cuda:sm_90a
 repeated-rows loads      > ../../tests/run/kernels/weights_by_columns --target=hip:gfx942
 repeated-rows loads      > ../../tests/run/kernels/weights_in_words --target=cpu
+sliced-loads loads       > ../../tests/run/kernels/heads_mixed --target=cuda:sm_90a
+sliced-loads loads       > ../../tests/run/kernels/slices_of_windows --target=hip:gfx942
+sliced-loads loads       > ../../tests/run/kernels/batched_product --target=cuda:sm_90a
 transpose-products permute > ../../tests/run/kernels/weights_along_k --target=cuda:sm_90a
 transpose-products permute < ../../tests/run/kernels/weights_of_groups --target=cuda:sm_90a
 transpose-products ordered > ../../tests/run/kernels/weights_along_n --target=cuda:sm_90a

@@ -63,6 +63,17 @@ static bool find(const Instr *cast, Rounded *r)
 static Value *all(Builder *b, double c, const Type *t)
 { return ir_splat(b, ir_const_float(b, DT_F32, c), t->rank, t->shape); }
 
+/* Erases what computed the value, as far as nobody reads it: what is left would hold registers by all counts.
+ */
+static void erase_unread(Value *v, const Value *last)
+{
+    while (v != last && !v->uses) {
+        Instr *i = v->def;
+        v = ir_operand(i, 0);
+        ir_erase(i);
+    }
+}
+
 static void visit(void *user, Instr *i)
 {
     Session *s = user;
@@ -78,7 +89,9 @@ static void visit(void *user, Instr *i)
     x = ir_bin(&b, OP_ADD, x, all(&b, MAGIC, t));
     x = ir_emit(&b, OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(s, t, DT_U32));
     ir_replace(ir_result(i), ir_cast(&b, x, ir_result(i)->type->dtype));
+    Value *clamped = ir_operand(i, 0);
     ir_erase(i);
+    erase_unread(clamped, r.x);
 }
 
 bool kernel_pass_rounded_integers(KernelContext *c)
