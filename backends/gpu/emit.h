@@ -114,10 +114,9 @@ struct Emit {
     const Func *f;
     KernelPlan *plan;
     const Target *target;
-    bool multiplies;      /* there are products of matrices */
-    bool abreast;         /* programs of one warp may share the CTA (passes/kernel/program/abreast.c) */
-    const char *programs; /* of these: how many the launch has */
-    Body *out;            /* where statements go */
+    bool multiplies, abreast; /* there are products of matrices; programs of one warp may share the CTA */
+    const char *programs;     /* of these (passes/kernel/program/abreast.c): how many the launch has */
+    Body *out;                /* where statements go */
     VEC(CopyPlace) places;
     VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
@@ -153,7 +152,6 @@ struct Emit {
     bool waits;   /* the kernel starts early and has not yet waited for its predecessor in the stream */
     bool measure; /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
-    int64_t rings_from, rings_to; /* shared memory that rings alone have */
     VEC(Fill) fills;
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
@@ -162,14 +160,13 @@ struct Emit {
     struct KeptTiles *kept; /* NULL: none (emit_kept.c) */
     Writer writer;          /* its store is NULL where there are no writer warps */
     bool halves, fence_due; /* barriers of consumers have two halves; of a write that wgmma reads next */
-    bool bulk;              /* the running role stores by TMA */
-    bool dynamic;           /* the running role takes its programs from the dynamic tile scheduler */
+    bool bulk, dynamic;     /* the running role stores by TMA; its programs are those of the tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
-    int64_t cluster_read; /* mbarrier at which all warps of a cluster arrive that have read their rings */
-    int cluster_reads;    /* so many of them; 0: there is none */
+    int cluster_reads;         /* warps of a cluster that say when they have read their rings; 0: none do */
+    int64_t cluster_read, rings_from, rings_to; /* their mbarrier; shared memory that rings alone have */
     int next_tmp;
     Ranges *ranges;                /* computed at the first query */
     struct ShiftedLayout *shifted; /* the last that shift_begin was asked about; NULL: none yet */

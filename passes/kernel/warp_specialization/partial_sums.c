@@ -1,5 +1,5 @@
-/* partial_sums.c: the partial sums of the other CTAs of a cluster, which split-k joins behind the loops, in shared
- * memory that rings have until then. */
+/* partial_sums.c: the partial sums of the other CTAs of a cluster, which split-k joins behind the loops, in
+ * shared memory that rings have until then. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 static bool comes_before(const Instr *l, const Instr *i)
