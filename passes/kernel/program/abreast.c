@@ -13,28 +13,12 @@ enum {
     EASY_WORDS = 24 /* if no more words of a thread are in use at once */
 };
 
-static int64_t tile_bytes(void *user, const Value *v)
-{
-    (void)user;
-    bool none = v->type->kind != TYPE_TILE || kernel_is_cheap(v);
-    return none ? 0 : type_elements(v->type) * dtype_bytes(v->type->dtype);
-}
-
-static void note_most(void *user, const Instr *i, int64_t bytes)
-{
-    int64_t *most = user;
-    (void)i;
-    if (bytes > *most) *most = bytes;
-}
-
 /* Programs that wait for what one load after the other brings, and hold little, are to be many. Launch bounds
  * that ask for few programs mean to leave a thread registers. */
 static void ask_for_many(Session *s, const Func *f, KernelPlan *p)
 {
-    int64_t bytes = 0;
     if (p->min_ctas && p->min_ctas < p->target->sm_ctas) return;
-    live_count(&s->arena, f, &(LiveCount){ tile_bytes, note_most, &bytes });
-    if (bytes > (int64_t)4 * EASY_WORDS * p->target->wave) return;
+    if (live_most_bytes(&s->arena, f) > (int64_t)4 * EASY_WORDS * p->target->wave) return;
     p->min_ctas = PROGRAMS;
     if (p->options.most_ctas && p->options.most_ctas < PROGRAMS) p->min_ctas = p->options.most_ctas;
 }

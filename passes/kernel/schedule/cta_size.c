@@ -76,20 +76,6 @@ static void measure(void *user, Instr *i)
     }
 }
 
-static int64_t tile_bytes(void *user, const Value *v)
-{
-    (void)user;
-    bool none = v->type->kind != TYPE_TILE || kernel_is_cheap(v);
-    return none ? 0 : type_elements(v->type) * dtype_bytes(v->type->dtype);
-}
-
-static void note_most(void *user, const Instr *i, int64_t bytes)
-{
-    int64_t *most = user;
-    (void)i;
-    if (bytes > *most) *most = bytes;
-}
-
 /* Whether a program should have twice as many warps, because each thread holds so much that few CTAs fit a
  * multiprocessor. This is so if the tiles that are in use at once take more than MANY_BYTES of a thread, and
  * twice as many warps would still load vectors of 16 bytes.
@@ -102,10 +88,10 @@ static void note_most(void *user, const Instr *i, int64_t bytes)
 static bool holds_many(Session *s, const Sizes *z, int warps)
 {
     enum { MANY_BYTES = 400, ROW_BYTES = 2 * 224, SEVERAL = 3, VECTOR = 16 };
-    int64_t bytes = 0, threads = (int64_t)warps * z->target->wave;
+    int64_t threads = (int64_t)warps * z->target->wave;
     if (z->target->kind != TARGET_CUDA || z->strided || z->own < SEVERAL || z->bytes < 2 * threads * VECTOR)
         return false;
-    live_count(&s->arena, z->f, &(LiveCount){ tile_bytes, note_most, &bytes });
+    int64_t bytes = live_most_bytes(&s->arena, z->f);
     if (z->rows && (bytes > threads * ROW_BYTES || __builtin_popcountll(z->tensors) < SEVERAL)) return false;
     return bytes > threads * MANY_BYTES && !occupancy_has_windows(s, z->f);
 }

@@ -1,5 +1,6 @@
 /* live.c: see live.h. */
 #include "passes/kernel/schedule/live.h"
+#include "passes/kernel/kernel.h"
 
 /* By value id: the last operation that reads it. By operation: what nobody reads behind it. */
 typedef struct Live {
@@ -49,4 +50,25 @@ void live_count(Arena *a, const Func *f, const LiveCount *c)
     x.dead = arena_array(a, int64_t, (size_t)x.n + 1);
     x.n = 0;
     count(&x, f->body);
+}
+
+static int64_t tile_bytes(void *user, const Value *v)
+{
+    (void)user;
+    bool none = v->type->kind != TYPE_TILE || kernel_is_cheap(v);
+    return none ? 0 : type_elements(v->type) * dtype_bytes(v->type->dtype);
+}
+
+static void note_most(void *user, const Instr *i, int64_t bytes)
+{
+    int64_t *most = user;
+    (void)i;
+    if (bytes > *most) *most = bytes;
+}
+
+int64_t live_most_bytes(Arena *a, const Func *f)
+{
+    int64_t bytes = 0;
+    live_count(a, f, &(LiveCount){ tile_bytes, note_most, &bytes });
+    return bytes;
 }

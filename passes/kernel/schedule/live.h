@@ -12,3 +12,6 @@ typedef struct LiveCount {
 /* Counts through all blocks of the function. A value is in use up to the last operation that reads it, itself
  * or through broadcasts, which have no registers of their own. */
 void live_count(Arena *, const Func *, const LiveCount *);
+
+/* The most bytes of tiles that are in use at once, of all threads. */
+int64_t live_most_bytes(Arena *, const Func *);
