@@ -10,7 +10,8 @@ static void next_program(Emit *e)
  * waited for that, reads it, hands it to its warp by shuffles, and arrives when it has read. Nobody else
  * touches the words, so both directions are ordered by one arrival, which releases what its own thread did,
  * and one wait, which acquires it (PTX ISA 8.8, 9.7.13.15). The shuffles also hold lane 0 back until all
- * lanes have come past the wait: none comes a phase late to it. */
+ * lanes have come past the wait: none comes a phase late to it. ptxas puts the arrival between the reads and
+ * the shuffles, where it does not wait for the reads (emit_release.c), so its address depends on them. */
 static const char *scheduled_word(Emit *e, int at)
 {
     const char *place = at ? str(e, "scheduled_word + %d * scheduled_stage + %d", SCHEDULED_BYTES, at)
@@ -18,23 +19,30 @@ static const char *scheduled_word(Emit *e, int at)
     return str(e, "%s(%s, lane)", use(e, "first_lane_word"), place);
 }
 
-static void give_program_back(Emit *e)
+/* words: what was read of the program, as a sum of bits; NULL: nothing but that there is one. */
+static void give_program_back(Emit *e, const char *words)
 {
-    line(e, "if (lane == 0) %s(scheduled_empty + 8 * scheduled_stage);", use(e, "mbar_arrive"));
+    const char *read = words ? str(e, " + ((u32)(%s) & %s())", words, use(e, "hidden_zero")) : "";
+    line(e, "if (lane == 0) %s(scheduled_empty + 8 * scheduled_stage%s);", use(e, "mbar_arrive"), read);
     next_program(e);
 }
+
+static const char *with_word(Emit *e, const char *words, const char *name)
+{ return words ? str(e, "%s | %s", words, name) : name; }
 
 /* A program is read whole at the head of the loop's body. Every warp that takes programs releases each of
  * them, whichever of its fields it uses. */
 static void take_next_program(Emit *e, const Block *body)
 {
+    const char *words = NULL;
     for (const Instr *i = body->first; i; i = i->next) {
         if (i->op != OP_PROGRAM_COORD) continue;
         const char *n = name_of(e, ir_result(i));
+        words = with_word(e, words, n);
         line(e, "const i32 %s = %s;", n, scheduled_word(e, 4 + 4 * (int)ir_attr_int(i, ATTR_AXIS, 0)));
         e->storage[ir_result(i)->id] = n;
     }
-    give_program_back(e);
+    give_program_back(e, words);
 }
 
 /* The producer draws program numbers, computes the coordinates of the program and passes them to the
@@ -95,9 +103,12 @@ void emit_next_program(Emit *e, Instr *i)
     for (int k = 1; k < i->n_results; k++) line(e, "i32 %s = 0;", name_of(e, &i->results[k]));
     line(e, "if (%s) {", go);
     e->indent++;
-    for (int k = 1; k < i->n_results; k++)
+    const char *words = NULL;
+    for (int k = 1; k < i->n_results; k++) {
         line(e, "%s = %s;", name_of(e, &i->results[k]), scheduled_word(e, 4 * k));
-    give_program_back(e);
+        words = with_word(e, words, name_of(e, &i->results[k]));
+    }
+    give_program_back(e, words);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
 }

@@ -43,6 +43,8 @@ static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{
 /* a word of shared memory as lane 0 reads it, for all lanes; a predicate and no branch, which would
  * make ptxas take warps for divided and leave its uniform registers */
 static __device__ __forceinline__ int first_lane_word(u32 a, int lane) { u32 x; asm volatile("{ .reg .pred p; setp.eq.s32 p, %2, 0; mov.b32 %0, 0; @p ld.shared.b32 %0, [%1]; }" : "=&r"(x) : "r"(a), "r"(lane) : "memory"); return uniform((int)x); }
+/* 0, which ptxas does not know: the number of a multiprocessor is below 2^31 */
+static __device__ __forceinline__ u32 hidden_zero(void) { u32 x; asm("mov.u32 %0, %%smid;" : "=r"(x)); return x >> 31; }
 static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 0; }"
@@ -244,7 +246,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
             const i32 i_147 = first_lane_word(scheduled_word + 16 * scheduled_stage + 4, lane);
             const i32 h_148 = first_lane_word(scheduled_word + 16 * scheduled_stage + 8, lane);
             const i32 b_149 = first_lane_word(scheduled_word + 16 * scheduled_stage + 12, lane);
-            if (lane == 0) mbar_arrive(scheduled_empty + 8 * scheduled_stage);
+            if (lane == 0) mbar_arrive(scheduled_empty + 8 * scheduled_stage + ((u32)(i_147 | h_148 | b_149) & hidden_zero()));
             if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
