@@ -18,8 +18,9 @@
  *
  * Requires: a GPU; a tensor that the kernel only reads; a load without steps that slices alone read, each
  * element at most once, along axes whose elements do not lie side by side, as those of the last one do: one
- * access loads several of them. Keeps: everything. Does not handle: slices that overlap, as those of
- * stencils do, because their elements would be loaded several times. */
+ * access loads several of them; a sector of memory or more of each position. Keeps: everything. Does not
+ * handle: slices that overlap, as those of stencils do, because their elements would be loaded several times.
+ */
 #include "ir/range.h"
 #include "passes/pass.h"
 
@@ -57,9 +58,21 @@ static bool overlap(const Instr *a, const Instr *b)
 static bool is_contiguous(const Func *f, const MemParts *m, int axis)
 { return axis == m->rank - 1 || f->params[m->param].stride[axis] == 1; }
 
-/* Whether slices alone read the load, no element twice. */
-static bool is_sliced(const Func *f, const Instr *load)
+/* Whether the load has a sector or more of each position of the tensor's axis: less is a part of a record,
+ * whose parts lie in one sector and are loaded together. */
+static bool has_sectors(const SlicedLoads *x, const Instr *load, int axis)
 {
+    const Value *v = &load->results[0];
+    int64_t bytes = dtype_bytes(v->type->dtype);
+    for (int a = 0; a < v->type->rank; a++)
+        if (tensor_axis(load, a) > axis) bytes *= v->type->shape[a];
+    return bytes >= x->c->options->target->sector_bytes;
+}
+
+/* Whether slices alone read the load, no element twice. */
+static bool is_sliced(const SlicedLoads *x, const Instr *load)
+{
+    const Func *f = x->f;
     MemParts m;
     int n = 0;
     if (!is_constant_read(load) || load->op != OP_LOAD || load->n_results != 1 || !ir_mem_parts(load, &m) ||
@@ -69,7 +82,7 @@ static bool is_sliced(const Func *f, const Instr *load)
         if (u->user->op != OP_SLICE || ir_result(u->user)->type->kind != TYPE_TILE || n++ == MOST_SLICES)
             return false;
         int a = tensor_axis(load, axis_of(u->user));
-        if (a < 0 || is_contiguous(f, &m, a)) return false;
+        if (a < 0 || is_contiguous(f, &m, a) || !has_sectors(x, load, a)) return false;
         for (const Use *v = u->next; v; v = v->next)
             if (v->user->op == OP_SLICE && overlap(u->user, v->user)) return false;
     }
@@ -145,7 +158,7 @@ static void load_slice(SlicedLoads *x, Instr *load, Instr *slice)
 static void note(void *user, Instr *i)
 {
     SlicedLoads *x = user;
-    if (is_sliced(x->f, i)) vec_push(x->c->scratch, &x->loads, i);
+    if (is_sliced(x, i)) vec_push(x->c->scratch, &x->loads, i);
 }
 
 static bool sliced_loads_func(PassContext *c, Func *f)

@@ -37,7 +37,7 @@ static const Row rows[] = {
     { "gemm_tf32", "M=72 N=100 K=84", "TM=64 TN=64 TK=32", "B:t" },
     { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4",
         NULL }, /* contiguous in M: through registers */
-    { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
+    { "gemm_tf32", "M=136 N=72 K=292 | M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one stage */
     /* rings that cp.async producers fill: rows of B, of A and of both begin at arbitrary addresses; along M;
        transposed operands; few steps, and none in a loop; one consumer, and three */
