@@ -37,8 +37,6 @@ static const struct {
      * steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(scheduled_empty *", 1,
         "the producer has waited for stages that were given back behind the last look at this program" },
-    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
-        "W's stage, for which the producer has waited, is given back behind that of A's first half" },
     { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
         "it stands before the scratch is written again, a program later" },
     { "add_products_in_order", "an arrival left out", "mbar_arrive(*_done + 0 *", "mbar_arrive(*_done + 8 *",
