@@ -4,8 +4,8 @@
  *     q0 = x r,  e = x - q0 y,  q = q0 + e r       ->
  *
  * e is exact but for its last bit, so q is the rounded sum of x / y and an error below 2^-22.4 of its last
- * place. That is x / y rounded, unless x / y is as near to the middle between two numbers; test_math.c tries
- * every pair of significands of which this is so. It takes numbers that are far from overflow and from
+ * place. That is x / y rounded, unless x / y is as near to the middle between two numbers; test_quotient.c
+ * tries every pair of significands of which this is so. It takes numbers that are far from overflow and from
  * denormal ones: x in [2^-100, 2^100], y in [2^-24, 2^24], of any sign. Chunks that hold others (0, too) are
  * divided. */
 #include "backends/cpu/cpu.h"

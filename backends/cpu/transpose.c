@@ -193,7 +193,7 @@ static const Window *as_it_lies(const Transpose *u)
 }
 
 /* Prefetches `rows` rows of the next window, from row `first` along axis l. The lines of a row follow each
- * other in a loop: of those that are asked for at once, some processors drop some (bench/notes/cpu_zen3.md,
+ * other in a loop, which has been faster than to ask for several at once (bench/notes/cpu_zen3.md,
  * "Prefetches in loops"). */
 static void fetch_rows(Gen *g, const Window *w, int t, int l, LLVMValueRef first, int64_t rows)
 {

@@ -2,10 +2,12 @@
  * time, without a conversion instruction: the bits of the integer are put into the fraction of a power of
  * two, the bias, which is then subtracted. A difference subtracts it with what it subtracts anyway.
  *
- *     f16(b), b: u8               ->  u8_to_f16x2(b[i], 0)
- *     f16(w >> s & 15)            ->  small_to_f16x2(w >> s, v >> s, 0xf000fu)
- *     f16((w >> s & 15) - z)      ->  sub2_f16(small_in_f16x2(w >> s, v >> s, 0xf000fu), small_in_f16x2(z, z,
- * ..)) f16(w >> s & 15) - 8        ->  sub2_f16(small_in_f16x2(w >> s, v >> s, 0xf000fu), 1032 twice) */
+ *     f16(b), b: u8            ->  u8_to_f16x2(b[i], 0)
+ *     f16(w >> s & 15)         ->  small_to_f16x2(w >> s, v >> s, 0xf000fu)
+ *     f16((w >> s & 15) - z)   ->  sub2_f16(IN, small_in_f16x2(z, z, ..))
+ *     f16(w >> s & 15) - 8     ->  sub2_f16(IN, 1032 twice)
+ *
+ * where IN is small_in_f16x2(w >> s, v >> s, 0xf000fu). */
 #include "backends/gpu/emit_pairs.h"
 #include "ir/scalar.h"
 

@@ -285,8 +285,8 @@ static int taken_at_once(const Instr *take)
     return n > 1 ? n : 1;
 }
 
-/* Whether an iteration takes another stage of the ring behind the place where it gives one back, perhaps in
- * an `if`. */
+/* Whether an iteration takes another stage of the ring behind the place where it gives one back, which may be
+ * in an `if`; takes within an `if` do not count. */
 static bool given_back_between(const Block *b, const Value *ring, bool *given)
 {
     for (const Instr *i = b->first; i; i = i->next) {

@@ -4,11 +4,15 @@
  *   form:   the same on bf16 A, B                 (passes/converted_inputs.c)
  *
  * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted is found
- * once for a kernel, from its tile IR, and kept in the disk cache. Inputs of one axis stay as they are, since
- * each program reads little of them, and so do those of f16 and bf16, which matrix units take. */
+ * once for a kernel, from its tile IR. Inputs of one axis stay as they are, since each program reads little
+ * of them, and so do those of f16 and bf16, which matrix units take. */
 #define _GNU_SOURCE
 #include "passes/converted_inputs.h"
 #include "runtime/launch/pitch.h"
+
+/* Whether the parameter may be an input that is converted, by its type and axes. */
+static bool may_be_converted(const KernelParam *q)
+{ return q->kind == PARAM_IN && q->rank >= 2 && q->dtype != DT_F16 && q->dtype != DT_BF16; }
 
 bool converted_possible(const tile_kernel *k)
 {
@@ -18,10 +22,8 @@ bool converted_possible(const tile_kernel *k)
     if (o.passes.approx || o.passes.ftz || o.passes.passes || o.passes.opt_level < 1 ||
         pass_in(&skip, PASS_SPECIALIZE))
         return false;
-    for (int i = 0; i < k->n_params; i++) {
-        const KernelParam *q = &k->params[i];
-        if (q->kind == PARAM_IN && q->rank >= 2 && q->dtype != DT_F16 && q->dtype != DT_BF16) return true;
-    }
+    for (int i = 0; i < k->n_params; i++)
+        if (may_be_converted(&k->params[i])) return true;
     return false;
 }
 
@@ -44,9 +46,7 @@ static tile_status find_types(Session *s, void *finding)
     Ast *ast = module_parse(q->k->module, s);
     if (!ast || !compile_to_ir(&(CompileJob){ s, ast, q->k->name, b, n, NULL, &o }, NULL, &f)) return TILE_OK;
     for (int i = 0; i < q->k->n_params; i++) {
-        const KernelParam *p = &q->k->params[i];
-        bool wide = p->kind == PARAM_IN && p->rank >= 2 && p->dtype != DT_F16 && p->dtype != DT_BF16;
-        q->to[i] = wide ? input_converted_to(f, i) : DT_COUNT;
+        q->to[i] = may_be_converted(&q->k->params[i]) ? input_converted_to(f, i) : DT_COUNT;
         q->found |= q->to[i] != DT_COUNT;
     }
     return TILE_OK;
