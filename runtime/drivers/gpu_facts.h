@@ -94,10 +94,10 @@ typedef struct GpuGrid {
     int persistent, cluster, clusters, shares, multiprocessors, abreast;
 } GpuGrid;
 
-/* How many programs of one warp a CTA of the launch has, of at most `most`. A multiprocessor has 32 CTAs at
- * once: programs that all run at once are spread over the multiprocessors one by one. */
-static inline int gpu_abreast(int most, int64_t programs, int multiprocessors)
-{ return most > 1 && programs >= (int64_t)64 * multiprocessors && programs < (int64_t)1 << 31 ? most : 1; }
+/* How many programs of one warp a CTA of the launch has, of at most `most`; at_once: how many CTAs the device
+ * holds. Programs that all run at once are spread over the multiprocessors one by one. */
+static inline int gpu_abreast(int most, int64_t programs, int64_t at_once)
+{ return most > 1 && programs >= most * at_once && programs < (int64_t)1 << 31 ? most : 1; }
 
 /* What the loops of persistent CTAs, or clusters, count: a cluster runs as many programs as it has CTAs, or
  * what a row leaves. */

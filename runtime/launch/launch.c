@@ -25,10 +25,14 @@ static int64_t cpu_threads(
     return threads_worth(work, programs, c->driver->info.multiprocessors, THREAD_WAKE_WORK);
 }
 
+/* The programs of one warp that a CTA has. */
+static int abreast(const tile_context *c, const LaunchShape *s, int64_t programs)
+{ return gpu_abreast(s->abreast, programs, (int64_t)c->target->sm_ctas * c->driver->info.multiprocessors); }
+
 static GpuGrid gpu_grid(const tile_context *c, const LaunchShape *s, const EvalEnv *env, int64_t programs)
 {
     return (GpuGrid){ programs, env->grid[s->cluster_axis], s->persistent, s->cluster, s->clusters, s->shares,
-        c->driver->info.multiprocessors, gpu_abreast(s->abreast, programs, c->driver->info.multiprocessors) };
+        c->driver->info.multiprocessors, abreast(c, s, programs) };
 }
 
 LaunchSize launch_size(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
@@ -112,13 +116,13 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
 {
     tile_context *c = k->context;
     const LaunchShape *s = &v->compiled.artifact.shape;
-    int abreast = gpu_abreast(s->abreast, programs, c->driver->info.multiprocessors);
+    int warps = abreast(c, s, programs);
     DriverLaunch d = { .slots = slots,
         .params = params,
         .programs = programs,
         .blocks = blocks,
-        .threads = s->threads * abreast,
-        .shared_bytes = (size_t)s->shared_bytes * (size_t)abreast,
+        .threads = s->threads * warps,
+        .shared_bytes = (size_t)s->shared_bytes * (size_t)warps,
         .cluster = s->cluster,
         .early_start = s->early_start,
         .scratch_bytes = (size_t)s->scratch_bytes,

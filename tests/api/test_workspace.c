@@ -397,11 +397,14 @@ static void count_parts(int64_t items, int64_t round, int shares)
 /* Two programs share a CTA where twice as many as run at once wait; the last CTA may have one. */
 static void test_abreast(void)
 {
-    GpuGrid g = { .programs = 8449, .row = 1, .multiprocessors = 132, .abreast = gpu_abreast(2, 8449, 132) };
+    const int64_t at_once = 32 * 132;
+    GpuGrid g = {
+        .programs = 8449, .row = 1, .multiprocessors = 132, .abreast = gpu_abreast(2, 8449, at_once)
+    };
     CU_ASSERT_EQUAL(gpu_blocks(&g), 4225);
-    CU_ASSERT_EQUAL(gpu_abreast(2, 8447, 132), 1);
-    CU_ASSERT_EQUAL(gpu_abreast(2, (int64_t)1 << 31, 132), 1);
-    CU_ASSERT_EQUAL(gpu_abreast(0, 8449, 132), 1);
+    CU_ASSERT_EQUAL(gpu_abreast(2, 8447, at_once), 1);
+    CU_ASSERT_EQUAL(gpu_abreast(2, (int64_t)1 << 31, at_once), 1);
+    CU_ASSERT_EQUAL(gpu_abreast(0, 8449, at_once), 1);
 }
 
 static void test_shares(void)
