@@ -1,6 +1,11 @@
 /* flight.c: products in flight. The result of a wgmma is undefined until a wgmma_wait hands it on: until then
  * it may only be added to by another wgmma, and be carried, by loops and out of ifs, where the same holds.
- * What a loop carries is taken for in flight if it is so in any iteration. */
+ * What a loop carries is taken for in flight if it is so in any iteration.
+ *
+ * A left operand in registers is read until then, too. ptxas keeps other values out of these registers as
+ * long as the program's own text does not write them; but what a loop carries from one iteration to the next
+ * shares its registers with the value that the next iteration gets. So that value must be computed, not only
+ * moved, behind the wait. */
 #include "ir/ir.h"
 
 typedef struct Flight {
@@ -64,4 +69,134 @@ const Instr *ir_flight_fault(Session *s, const Func *func, int *operand)
         }
     }
     return NULL;
+}
+
+typedef struct Fault {
+    Arena *arena;
+    uint32_t n; /* values */
+    const Instr *at;
+} Fault;
+
+/* Marks what the product's sum flows through, and lists the waits that hand it on. */
+typedef struct Waits {
+    Flight f;
+    InstrList list;
+} Waits;
+
+static bool find_waits(Waits *w, const Instr *product)
+{
+    fly(&w->f, ir_result(product));
+    while (w->f.todo.len) {
+        const Value *v = w->f.todo.data[--w->f.todo.len];
+        for (const Use *u = v->uses; u; u = u->next) {
+            if (!may_use(&w->f, u->user, (int)(u - u->user->operands))) return false;
+            if (u->user->op == OP_WGMMA_WAIT) vec_push(w->f.arena, &w->list, u->user);
+            if (u->user->op == OP_WGMMA) fly(&w->f, ir_result(u->user));
+        }
+    }
+    return true;
+}
+
+static bool comes_before(const Instr *first, const Instr *second)
+{
+    const Instr *i = second ? first->next : NULL;
+    while (i && i != second) i = i->next;
+    return i;
+}
+
+/* Whether x, an operation of the block where the product is issued or waited for, stands apart from both. */
+static bool apart(const Instr *x, const Instr *issue, const Instr *wait)
+{
+    if (!wait || x == wait || x == issue) return false;
+    if (!issue) return comes_before(wait, x);
+    if (issue == wait) return true;
+    return comes_before(issue, wait) ? !(comes_before(issue, x) && comes_before(x, wait))
+                                     : comes_before(wait, x) && comes_before(x, issue);
+}
+
+/* Whether `d`, which computes what the product's operand is in another iteration, never runs between the
+ * product's issue and its wait: the wait follows the issue in a block where d is not, or both stand apart
+ * from what holds d. */
+static bool written_apart(const Waits *w, Instr *product, Instr *d)
+{
+    for (size_t k = 0; k < w->list.len; k++) {
+        Instr *wait = w->list.data[k];
+        if (comes_before(product, ir_within(product->block, wait)) && !ir_within(product->block, d))
+            return true;
+        for (const Instr *x = d; x; x = x->block->parent)
+            if (apart(x, ir_within(x->block, product), ir_within(x->block, wait))) return true;
+    }
+    return false;
+}
+
+/* The value that the argument of a loop's block gets from another iteration; NULL: from none. */
+static Value *from_iteration(const Value *arg)
+{
+    const Block *b = arg->block;
+    const Instr *loop = b->parent;
+    int k = 0;
+    while (k < b->n_args && b->args[k] != arg) k++;
+    if (!loop || k == b->n_args) return NULL;
+    if (loop->op == OP_FOR) return k ? ir_operand(ir_terminator(b), k - 1) : NULL;
+    if (loop->op != OP_WHILE) return NULL;
+    bool head = b == loop->blocks[0];
+    return ir_operand(ir_terminator(loop->blocks[head]), k + !head);
+}
+
+/* Where the value of an operand comes from: through loops, ifs and what only names registers anew. */
+typedef struct Sources {
+    Arena *arena;
+    bool *seen, carried;
+    ValueList todo;
+    InstrList computed;
+} Sources;
+
+static void add_source(Sources *s, Value *v)
+{
+    if (!v || s->seen[v->id]) return;
+    s->seen[v->id] = true;
+    vec_push(s->arena, &s->todo, v);
+}
+
+static void add_ends(Sources *s, const Instr *d, int k)
+{
+    if (d->op == OP_FOR) add_source(s, ir_operand(d, k + 3));
+    if (d->op == OP_WHILE) add_source(s, ir_operand(d, k));
+    int skip = d->op == OP_WHILE;
+    for (int b = 0; b < (d->op == OP_IF ? 2 : 1); b++)
+        add_source(s, ir_operand(ir_terminator(d->blocks[b]), k + skip));
+}
+
+static void look_back(Sources *s, Value *v)
+{
+    Instr *d = v->def;
+    if (!d) {
+        Value *from = from_iteration(v);
+        s->carried |= from != NULL;
+        add_source(s, from);
+    } else if (d->op == OP_FOR || d->op == OP_WHILE || d->op == OP_IF) add_ends(s, d, (int)(v - d->results));
+    else if (d->op == OP_RESHAPE || (d->op == OP_OPAQUE && !ir_attr_int(d, ATTR_ANEW, 0)))
+        add_source(s, ir_operand(d, 0));
+    else vec_push(s->arena, &s->computed, d);
+}
+
+static void check_operand(void *user, Instr *i)
+{
+    Fault *x = user;
+    if (x->at || i->op != OP_WGMMA || ir_operand(i, 0)->type->kind != TYPE_TILE) return;
+    Sources s = { .arena = x->arena, .seen = arena_array(x->arena, bool, x->n) };
+    add_source(&s, ir_operand(i, 0));
+    while (s.todo.len) look_back(&s, s.todo.data[--s.todo.len]);
+    if (!s.carried) return;
+    Waits w = { .f = { .arena = x->arena, .flies = arena_array(x->arena, bool, x->n) } };
+    if (!find_waits(&w, i)) return; /* ir_flight_fault says where */
+    for (size_t k = 0; k < s.computed.len; k++)
+        if (!written_apart(&w, i, s.computed.data[k])) x->at = i;
+}
+
+const Instr *ir_operand_fault(Session *s, const Func *func)
+{
+    Fault x = { .arena = &s->arena, .n = func->module->next_id };
+    if (ir_holds(func->body, OP_WGMMA)) ir_walk(func->body, check_operand, &x);
+    return x.at;
 }

@@ -326,6 +326,9 @@ Instr *ir_within(const Block *, Instr *);
 /* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which
  * operand; NULL: there is none. */
 const Instr *ir_flight_fault(Session *, const Func *, int *operand);
+/* The first product whose left operand lies in registers that a loop carries, and that may be written while
+ * the product still reads them (flight.c); NULL: there is none. */
+const Instr *ir_operand_fault(Session *, const Func *);
 /* held.c: whether the operation reads this operand from registers that hold it whole; whether registers hold
  * the tile whole; the first operand for which only one of these is true, or NULL. */
 bool ir_held_operand(const Instr *, int k);

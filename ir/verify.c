@@ -257,6 +257,9 @@ static void check_flights(Verifier *v)
     int k = 0;
     const Instr *i = ir_flight_fault(v->s, v->func, &k);
     BREACH_IF(i, i, "operand %d may be a product in flight, which wgmma_wait has not handed on", k);
+    i = ir_operand_fault(v->s, v->func);
+    BREACH_IF(
+        i, i, "the registers of operand 0 may be written before a wgmma_wait has handed on the product");
 }
 
 static void check_held(Verifier *v)

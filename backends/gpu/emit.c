@@ -282,6 +282,9 @@ static void check_kernel(Session *s, const Func *f, bool roles)
     if (early)
         ir_fail(
             s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
+    const Instr *written = roles ? ir_operand_fault(s, f) : NULL;
+    if (written)
+        ir_fail(s, written->loc, "the registers of operand 0 may be written while the product is in flight");
     const Instr *nowhere = ir_held_fault(f, &operand);
     if (nowhere)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);

@@ -260,16 +260,27 @@ void emit_materialize(Emit *e, Instr *i)
     fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
-/* Keeps the same registers, but the compiler must assume that they are read and written here. */
+/* Keeps the same registers, but the compiler must assume that they are read and written here. With `anew`: by
+ * an instruction into registers of their own. */
 void emit_opaque_tile(Emit *e, const Instr *i)
 {
     const Value *v = ir_operand(i, 0);
     DType d = v->type->dtype;
     const char *array = registers_of(e, v);
     int words = array_len(d, (int)layout_regs(layout_of(e, v)));
+    bool is_float = dtype_is_float(d) && per_word(d) == 1 && d != DT_F64;
+    if (ir_attr_int(i, ATTR_ANEW, 0)) {
+        const char *own = declare_tile(e, ir_result(i));
+        begin_unrolled(e, "i", words);
+        const char *word =
+            str(e, is_float ? "%s(%s[i])" : "%s[i]", is_float ? use(e, "float_word") : array, array);
+        word = str(e, "%s(%s)", use(e, "anew_word"), word);
+        line(e, "%s[i] = %s;", own, is_float ? str(e, "%s(%s)", use(e, "float_bits"), word) : word);
+        end_block(e);
+        return;
+    }
     begin_unrolled(e, "i", words);
-    line(e, "%s(%s[i]);",
-        use(e, dtype_is_float(d) && per_word(d) == 1 && d != DT_F64 ? "pin_float" : "pin_word"), array);
+    line(e, "%s(%s[i]);", use(e, is_float ? "pin_float" : "pin_word"), array);
     end_block(e);
     e->storage[ir_result(i)->id] = array;
 }

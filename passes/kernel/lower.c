@@ -222,6 +222,8 @@ static bool roles_fail(Lowering *l)
     const char *why = "a product in flight would be read";
     if (refused(l) || pass_runner_ended(&l->run)) return false;
     const Instr *at = c->p->options.roles_fail ? c->f->body->first : ir_flight_fault(c->s, c->f, &operand);
+    if (!at && (at = ir_operand_fault(c->s, c->f)))
+        why = "the operand of a product in flight would be written";
     if (!at) at = ir_roles_fault(c->f, &why);
     if (!at) at = (c->p->options.measure ? ir_stages_fault_soon : ir_stages_fault)(c->s, c->f, &why);
     c->p->roles_checked = !at;

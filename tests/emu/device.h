@@ -303,6 +303,7 @@ EMU void mma_m16n8k16_f16(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, 
 EMU void mma_m16n8k16_bf16(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_BF16, EMU_BF16); }
 EMU void mma_m16n8k8_tf32_f32(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_TF32, EMU_TF32); }
 EMU u32 hidden_zero(void) { return 0; }
+EMU u32 anew_word(u32 x) { return x; }
 EMU void mma_m16n8k32_f8e4m3(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E4M3, EMU_E4M3); }
 EMU void mma_m16n8k32_f8e5m2(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E5M2, EMU_E5M2); }
 EMU void mma_m16n8k32_f8e4m3_f8e5m2(float *d, const u32 *a, const u32 *b)

@@ -8,7 +8,8 @@
  * The arithmetic then runs while the late product of the step before is on the matrix unit. What the late
  * part needs of its step's early part is carried. Operations that repeat values (broadcasts) move to their
  * users instead. Casts that only feed the late part are done after its wait, which keeps fewer registers
- * alive.
+ * alive. An operand in registers that is no such cast moves into registers of its own there (`opaque` with
+ * `anew`), because the late product reads the former ones until the wait.
  *
  * The first step is peeled, as above. Where possible, rotate_carried.c lets it share the body of the others.
  * With the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
@@ -184,6 +185,37 @@ static bool crosses(void *user, Value *v)
     return true;
 }
 
+static bool lists(const InstrList *l, const Instr *i)
+{
+    for (size_t k = 0; k < l->len; k++)
+        if (l->data[k] == i) return true;
+    return false;
+}
+
+/* Gives the late products' left operands, where the early part computes them in registers before the late
+ * part's wait, registers of their own behind it. */
+static void keep_operands(Rotation *r)
+{
+    Arena *a = &r->c->s->arena;
+    for (size_t k = 0; k < r->p.late_issue.len; k++) {
+        Instr *i = r->p.late_issue.data[k];
+        Value *v = i->op == OP_WGMMA ? ir_operand(i, 0) : NULL;
+        size_t at = 0;
+        while (v && at < r->cross.len && r->cross.data[at] != v) at++;
+        if (!v || v->type->kind != TYPE_TILE || at == r->cross.len) continue;
+        if (v->def && lists(&r->p.early_casts, v->def)) continue;
+        Builder b = ir_before(i);
+        Value *own = ir_emit(&b, OP_OPAQUE, &v, 1, ATTRS(a_int(ATTR_ANEW, 1)), NULL);
+        vec_push(a, &r->p.early_casts, own->def);
+        ir_set_operand(i, 0, own);
+        bool late = false;
+        for (const Use *u = v->uses; u; u = u->next)
+            late |= u->user != own->def && late_instr(&r->s, ir_within(r->s.body, u->user));
+        if (late) vec_push(a, &r->cross, own);
+        else r->cross.data[at] = own;
+    }
+}
+
 static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
@@ -208,6 +240,7 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
         if (!is_late(r, k) && r->s.late[y->id]) return false;
         if (is_late(r, k) && !r->s.late[y->id] && !ir_defined_outside(y, body)) return false;
     }
+    keep_operands(r);
     return true;
 }
 
