@@ -113,6 +113,14 @@ static bool by_name(const char *name, Architecture a, unsigned *features)
     return false;
 }
 
+/* A name that is not in the table, of this machine, says nothing but FMA. */
+static unsigned features_by_name(Architecture a, const char *name, const char *list, bool complete)
+{
+    unsigned known = CPU_FMA;
+    by_name(name, a, &known);
+    return features_of(a, known, list, complete);
+}
+
 bool cpu_is_host(const BackendOptions *o, const Target *target)
 { return !target->triple && (!o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native")); }
 
@@ -120,6 +128,7 @@ bool cpu_is_host(const BackendOptions *o, const Target *target)
 static struct {
     long first_cache, second_cache, third_cache;
     const char *name, *features; /* as LLVM says; kept to the end */
+    unsigned has;                /* of ours, by both */
 } machine;
 static pthread_once_t caches_once = PTHREAD_ONCE_INIT, names_once = PTHREAD_ONCE_INIT;
 
@@ -136,10 +145,17 @@ static void ask_caches(void)
 #endif
 }
 
+#if defined(__aarch64__)
+enum { OWN = ARM };
+#else
+enum { OWN = X86 };
+#endif
+
 static void ask_names(void)
 {
     machine.name = LLVMGetHostCPUName();
     machine.features = LLVMGetHostCPUFeatures();
+    machine.has = features_by_name(OWN, machine.name, machine.features, OWN == X86);
 }
 
 /* Of the processors of which nothing is known but a name: 32 KB or more. */
@@ -185,7 +201,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
 {
     bool host = cpu_is_host(o, target);
     Architecture a = strncmp(triple, "aarch64", 7) && strncmp(triple, "arm64", 5) ? X86 : ARM;
-    unsigned features = CPU_FMA;
+    unsigned features;
     *t = (CpuTarget){ .triple = triple };
     const CpuLevel *level = host ? asked_level(s, t) : NULL;
     if (level) {
@@ -204,9 +220,9 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
         t->cpu = o->cpu && *o->cpu ? o->cpu : "generic";
         t->features = o->features ? o->features : "";
     }
-    /* A name that is not in the table, of this machine, says nothing. */
-    by_name(t->cpu, a, &features);
-    features = features_of(a, features, t->features, host && !level && a == X86);
+    /* The search asks for this machine many times, and LLVM's list of its features is long. */
+    if (host && t->features == machine.features && a == OWN) features = machine.has;
+    else features = features_by_name(a, t->cpu, t->features, host && !level && a == X86);
     if (features & CPU_AMX && !o->amx_model) {
         const char *refused = amx_permission();
         if (refused && host) {

@@ -212,9 +212,22 @@ static CostDevice device_of(const tile_kernel *k)
     return made;
 }
 
-static int search(
-    tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name, double *ns)
+/* The choice of a launch. */
+typedef struct Wanted {
+    tile_kernel *k;
+    const LaunchArgs *l;
+    const uint64_t *key, *words;
+    size_t n;
+    int choice;
+    double ns;
+    bool ended; /* nothing was left out for want of memory */
+} Wanted;
+
+static int search(Wanted *w, Session *s, const CacheKey *name)
 {
+    tile_kernel *k = w->k;
+    const LaunchArgs *l = w->l;
+    const uint64_t *key = w->key;
     Ask ask = { k, l };
     LaunchFacts facts;
     CompileOptions o = kernel_compile_options(k);
@@ -244,8 +257,9 @@ static int search(
                      !pthread_create(&compiler->thread, NULL, prepare, compiler);
     bool found = search_configuration(s, &p, &r);
     prepared(compiler);
+    w->ended = !r.short_of_memory;
     if (!found) return 0;
-    *ns = known(r.ns);
+    w->ns = known(r.ns);
     if (context_debug_has(k->context, "time")) {
         char text[200];
         format_text(text, sizeof text, "chosen among %d configurations in %.2f ms: %s", r.tried,
@@ -257,23 +271,14 @@ static int search(
     if (!p.only_if_needed || r.n) say(k, s, &r, p.device.model != NULL);
     if (k->context->on_diagnostic) search_advise(s, &p, r.config, r.n);
     context_report(k->context, s, k->title);
-    Choice made = { .config = r.config, .n = r.n, .ns = *ns, .spilled = r.spilled, .n_others = r.n_others };
+    Choice made = { .config = r.config, .n = r.n, .ns = w->ns, .spilled = r.spilled, .n_others = r.n_others };
     memcpy(made.other, r.other, sizeof made.other);
-    chooser_write(k, s, name, &made);
+    if (w->ended) chooser_write(k, s, name, &made);
     return r.n ? chooser_add(k, &made) : 0;
 }
 
 /* Searches, or takes the result of an earlier search. Without memory for a choice, `choice` keeps its value.
  */
-typedef struct Wanted {
-    tile_kernel *k;
-    const LaunchArgs *l;
-    const uint64_t *key, *words;
-    size_t n;
-    int choice;
-    double ns;
-} Wanted;
-
 static void search_guarded(void *p)
 {
     Wanted *w = p;
@@ -281,11 +286,10 @@ static void search_guarded(void *p)
     session_init(&s, w->k->context->alloc);
     if (!setjmp(s.oom) && !setjmp(w->k->chooser->session.oom)) {
         int got = 0;
-        double ns = 0;
         CacheKey name = chooser_key(w->k, &s, w->words, w->n);
-        if (!chooser_read(w->k, &s, &name, &got, &ns)) got = search(w->k, &s, w->l, w->key, &name, &ns);
+        if (chooser_read(w->k, &s, &name, &got, &w->ns)) w->ended = true;
+        else got = search(w, &s, &name);
         w->choice = got;
-        w->ns = ns;
     }
     session_free(&s);
 }
@@ -367,7 +371,8 @@ static tile_status choose(tile_kernel *k, Wanted *w)
     bool pinned = k->context->flags & TILE_CONTEXT_PINNED, sealed = context_sealed(k->context);
     if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words, &w->ns);
     if (sealed && !pinned && w->choice < 0 && defaults_serve(k)) w->choice = 0;
-    if (w->choice >= 0) return TILE_OK;
+    w->ended = w->choice >= 0;
+    if (w->ended) return TILE_OK;
     if (sealed) return kernel_refuse(k, w->key, *w->l->collapsed ? w->l->given : w->l->dims);
     if (!pinned) w->choice = 0;
     k->chooser->searched++;
@@ -390,13 +395,17 @@ static bool words_of(const tile_kernel *k, const LaunchArgs *l, const uint64_t *
     return true;
 }
 
-double kernel_choice_estimate(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
+double kernel_choice_estimate(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
 {
     size_t n = (size_t)(k->key_words + k->n_dims);
     uint64_t words[n];
     if (!words_of(k, l, key, words)) return 0;
     const Chosen *m = recall(k->chooser, words, n, hash_words(words, n));
-    return m ? m->ns : 0;
+    if (m) return m->ns;
+    lock_enter(&k->lock);
+    bool full = k->chooser->n_memos >= MEMO_MOST;
+    lock_leave(&k->lock);
+    return full ? 0 : -1;
 }
 
 const DeviceModel *kernel_device_model(const tile_kernel *k) { return device_of(k).model; }
@@ -414,9 +423,9 @@ tile_status kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *k
     if (!m) {
         lock_enter(&k->lock);
         m = recall(c, words, n, hash);
-        Wanted w = { k, l, key, words, n, -1, 0 };
+        Wanted w = { k, l, key, words, n, -1, 0, false };
         if (!m && !(st = choose(k, &w))) {
-            remember(k, words, n, hash, w.choice, w.ns);
+            if (w.ended) remember(k, words, n, hash, w.choice, w.ns); /* else a later launch searches */
             *choice = w.choice;
         }
         lock_leave(&k->lock);

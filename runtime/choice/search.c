@@ -433,6 +433,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     out->declared_ns = z->point[0].ns;
     out->bound = b->bound;
     out->tried = z->n_points;
+    out->short_of_memory = z->short_of_memory;
     search_others(z, (int)(b - z->point), out);
     return true;
 }

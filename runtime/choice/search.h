@@ -37,7 +37,8 @@ typedef struct SearchResult {
     double ns, declared_ns; /* estimates; INFINITY: does not fit */
     Bound bound;
     int tried;
-    double spilled; /* as a SearchOther has it */
+    bool short_of_memory; /* some could not be estimated, so that another search may find a better one */
+    double spilled;       /* as a SearchOther has it */
     /* Configurations that want fewer and fewer registers, by their estimates; each binds no extent that
      * `config` does not bind. */
     SearchOther other[SEARCH_OTHERS];

@@ -189,13 +189,22 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
 /* --- workers ----------------------------------------------------------------------------------------- */
 
 /* A worker parses once; what it makes of one point is forgotten before the next. */
+/* False. */
+static bool out_of_memory(Search *z)
+{
+    pthread_mutex_lock(&z->lock);
+    z->short_of_memory = true;
+    pthread_mutex_unlock(&z->lock);
+    return false;
+}
+
 static bool open_worker(Search *z, SearchWorker *w)
 {
     bool again = w->open;
     if (!again) session_init(&w->s, z->s->arena.alloc);
     w->s.arena.plans = &w->plans;
     w->open = true;
-    if (setjmp(w->s.oom)) return false;
+    if (setjmp(w->s.oom)) return out_of_memory(z);
     if (again && w->ast) session_renew(&w->s);
     if (again) return w->ast != NULL;
     w->ast = NULL;
@@ -220,8 +229,8 @@ static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
     }
     p->ns = INFINITY;
     if (!open_worker(z, w)) return;
-    if (setjmp(w->s.oom)) p->ns = INFINITY;
-    else estimate(z, w, p);
+    if (!setjmp(w->s.oom)) estimate(z, w, p);
+    else if (!out_of_memory(z)) p->ns = INFINITY;
     w->s.diags = w->s.last_diag = NULL;
     w->s.n_errors = 0;
 }

@@ -155,7 +155,7 @@ typedef struct Search {
     pthread_cond_t more, all_finished;
     int next, finished,
         limit; /* points: the first that nobody took, how many have estimates, those that want one */
-    bool quit;
+    bool quit, short_of_memory; /* the latter: some point has no estimate for want of memory */
 } Search;
 
 /* Bindings of a point: each name, the extent of a whole axis, and those by which a kernel divides. */

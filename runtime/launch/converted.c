@@ -59,27 +59,39 @@ static void form_free(tile_context *c, ConvertedForm *f)
     context_free(c, f, f->bytes);
 }
 
-static ConvertedForm *form_new(tile_kernel *k, const uint64_t *key)
+static tile_status form_new(tile_kernel *k, const uint64_t *key, ConvertedForm **out)
 {
     size_t bytes = sizeof(ConvertedForm) + (size_t)k->n_params * sizeof(DType);
-    ConvertedForm *f = context_alloc(k->context, bytes);
-    if (!f) return NULL;
+    ConvertedForm *f = *out = context_alloc(k->context, bytes);
+    if (!f) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     *f = (ConvertedForm){ NULL, bytes };
     Finding q = { k, key, f->to, false };
-    context_in_session(k->context, k->title, find_types, &q);
-    if (q.found && kernel_create_converted(k, f->to, &f->kernel)) f->kernel = NULL;
-    return f;
+    tile_status st = context_in_session(k->context, k->title, find_types, &q);
+    if (!st && q.found) st = kernel_create_converted(k, f->to, &f->kernel);
+    if (st == TILE_ERROR_OUT_OF_MEMORY) {
+        form_free(k->context, f);
+        *out = NULL;
+        return st;
+    }
+    if (st) f->kernel = NULL;
+    return TILE_OK;
 }
 
-const ConvertedForm *converted_form(tile_kernel *k, const uint64_t *key)
+tile_status converted_form(tile_kernel *k, const uint64_t *key, const ConvertedForm **out)
 {
-    if (!converted_possible(k)) return NULL;
+    *out = NULL;
+    if (!converted_possible(k)) return TILE_OK;
     ConvertedForm *f = atomic_load_explicit(&k->converted_form, memory_order_acquire), *other = NULL;
-    if (!f && (f = form_new(k, key)) && !atomic_compare_exchange_strong(&k->converted_form, &other, f)) {
-        form_free(k->context, f);
-        f = other;
+    if (!f) {
+        tile_status st = form_new(k, key, &f);
+        if (st) return st;
+        if (!atomic_compare_exchange_strong(&k->converted_form, &other, f)) {
+            form_free(k->context, f);
+            f = other;
+        }
     }
-    return f && f->kernel ? f : NULL;
+    *out = f->kernel ? f : NULL;
+    return TILE_OK;
 }
 
 void converted_close(tile_kernel *k) { form_free(k->context, atomic_load(&k->converted_form)); }

@@ -257,8 +257,9 @@ tile_status kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 const struct Choice *kernel_chosen(
     const tile_kernel *, int choice); /* the same, with all that chooser.h has */
-/* The estimate of that choice in nanoseconds; 0: it is not known. The key may have the choice or not. */
-double kernel_choice_estimate(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
+/* The estimate of that choice in nanoseconds; 0: it is not known; below 0: there was no memory to choose, or
+ * to keep what was chosen. The key may have the choice or not. */
+double kernel_choice_estimate(tile_kernel *, const LaunchArgs *, const uint64_t *key);
 /* The model of the device that the kernel runs on; NULL: there is none. */
 const struct DeviceModel *kernel_device_model(const tile_kernel *);
 

@@ -53,7 +53,7 @@ typedef struct LaunchState {
     const int64_t *dims;
     const EvalEnv *env;
     const tile_launch_desc *desc;
-    const tile_arg *given;
+    const tile_arg *given; /* by which the launch is recalled; NULL: a later one may be another */
     size_t workspace;
     CheckRecord *check;
     Printer *printer;
@@ -162,7 +162,7 @@ static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blo
     tile_status st = fill_slots(l, slots, params, maps);
     LaunchSize size = { programs, blocks, l->workspace };
     if (!st) st = launch_borrowing(l->k, l->v, slots, params, &size, l->desc);
-    if (!st) memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, size });
+    if (!st && l->given) memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, size });
     return st;
 }
 
@@ -266,9 +266,11 @@ static tile_status launch(
     st = kernel_bind(k, args, n_args, &a);
     if (!st) st = launch_overlap(k, a.views);
     Pitch pitch;
-    if (!st && !as_given && pitch_wanted(k, args, n_args, &a, &pitch) &&
-        pitch_launch(k, n_args, &a, &pitch, &d, &st))
-        return st;
+    pitch.for_now = false;
+    if (!st && !as_given && pitch_wanted(k, args, n_args, &a, &pitch)) {
+        if (pitch_launch(k, n_args, &a, &pitch, &d, &st)) return st;
+        pitch.for_now = true;
+    }
     if (!st) st = launch_variant(k, &a, &v);
     if (st) return st;
     if (!v) return no_programs(k, &a, (const int64_t[3]){ 0 });
@@ -292,7 +294,7 @@ static tile_status launch(
         .dims = extents,
         .env = &env,
         .desc = &d,
-        .given = args,
+        .given = pitch.for_now ? NULL : args,
         .workspace = workspace };
     return v->prints ? printing_launch(&l, programs, blocks) : run_launch(&l, programs, blocks);
 }

@@ -41,12 +41,32 @@ static bool possible(const tile_kernel *k)
            !(c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_AS_DECLARED));
 }
 
+/* A launch that may copy. */
+typedef struct Deciding {
+    tile_kernel *k;
+    const DeviceModel *m;
+    const tile_arg *args;
+    const LaunchArgs *l;
+    double most;    /* the longest time that copies may take */
+    bool no_memory; /* something could not be estimated for want of the host's memory */
+} Deciding;
+
+/* Whether what was asked for has an answer. */
+static bool answered(Deciding *d, tile_status st)
+{
+    d->no_memory |= st == TILE_ERROR_OUT_OF_MEMORY;
+    return !st;
+}
+
 /* The estimate of a launch with these arguments; 0: there is none. */
-static double estimate(tile_kernel *k, const LaunchArgs *l)
+static double estimate(Deciding *d, tile_kernel *k, const LaunchArgs *l)
 {
     uint64_t key[k->key_words];
-    if (kernel_key(k, l, key)) return 0;
-    return (key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows ? 0 : kernel_choice_estimate(k, l, key);
+    if (!answered(d, kernel_key(k, l, key))) return 0;
+    if ((key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows) return 0;
+    double ns = kernel_choice_estimate(k, l, key);
+    d->no_memory |= ns < 0;
+    return fmax(ns, 0);
 }
 
 /* What L2 holds of the copies need not go to memory; but what was written before must leave L2 for them. */
@@ -66,17 +86,8 @@ static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitc
     return launches * each + (read + written) / (m->copy_memory * m->memory);
 }
 
-/* A launch that may copy. most: the longest time that copies may take. */
-typedef struct Deciding {
-    tile_kernel *k;
-    const DeviceModel *m;
-    const tile_arg *args;
-    const LaunchArgs *l;
-    double most;
-} Deciding;
-
 /* The estimate of the launch on copies of this form; INFINITY: the copies take too long, or there is none. */
-static double estimate_copied(const Deciding *d, const PitchForm *form)
+static double estimate_copied(Deciding *d, const PitchForm *form)
 {
     tile_kernel *k = d->k;
     Pitch p;
@@ -87,8 +98,8 @@ static double estimate_copied(const Deciding *d, const PitchForm *form)
     /* No address is read: each is aligned, and that is all that counts. */
     pitch_place(&p, d->l, (char *)(uintptr_t)4096);
     LAUNCH_ARGS(copied, k);
-    double then =
-        kernel_bind(p.kernel, p.args, (size_t)k->n_params, &copied) ? 0 : estimate(p.kernel, &copied);
+    bool bound = answered(d, kernel_bind(p.kernel, p.args, (size_t)k->n_params, &copied));
+    double then = bound ? estimate(d, p.kernel, &copied) : 0;
     return then > 0 ? then + copies : INFINITY;
 }
 
@@ -102,30 +113,30 @@ static PitchForm with_converted(PitchForm form, const tile_kernel *k, const Conv
 }
 
 /* Transposes one tensor after the other, as long as that is faster, and then converts where that is. */
-static PitchForm decide(
-    tile_kernel *k, const tile_arg *args, const LaunchArgs *l, const uint64_t *key, uint64_t transposable)
+static PitchForm decide(Deciding *d, const uint64_t *key, uint64_t transposable)
 {
-    const DeviceModel *m = kernel_device_model(k);
-    double as_it_is = m ? estimate(k, l) : 0, now = as_it_is;
+    tile_kernel *k = d->k;
+    const DeviceModel *m = d->m;
+    double as_it_is = m ? estimate(d, k, d->l) : 0, now = as_it_is;
     PitchForm best = { 0 };
     if (!(as_it_is > 0)) return best;
-    Deciding d = { k, m, args, l, m->copies_most * as_it_is };
-    double copied = estimate_copied(&d, &(PitchForm){ .copied = true });
+    d->most = m->copies_most * as_it_is;
+    double copied = estimate_copied(d, &(PitchForm){ .copied = true });
     best.copied = copied < m->copied_most * as_it_is;
     if (best.copied) now = copied;
     for (int i = 0; i < 64; i++) {
         if (!(transposable >> i & 1)) continue;
         PitchForm more = best;
         more.transposed |= (uint64_t)1 << i;
-        double transposed = estimate_copied(&d, &more);
+        double transposed = estimate_copied(d, &more);
         if (transposed > m->transposed_most * now) continue;
         best = more;
         now = transposed;
     }
-    const ConvertedForm *form = converted_form(k, key);
-    if (!form) return best;
+    const ConvertedForm *form;
+    if (!answered(d, converted_form(k, key, &form)) || !form) return best;
     PitchForm converted = with_converted(best, k, form);
-    return estimate_copied(&d, &converted) < m->copied_most * now ? converted : best;
+    return estimate_copied(d, &converted) < m->copied_most * now ? converted : best;
 }
 
 /* --- what was decided -------------------------------------------------------------------------------- */
@@ -165,9 +176,11 @@ bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchAr
     words[n_words - 1] = p->bytes;
     const struct PitchDecision *known =
         recall(atomic_load_explicit(&k->decisions, memory_order_acquire), words, n_words);
-    PitchForm form = known ? known->form : decide(k, args, l, words, asked);
-    if (!known) remember(k, (struct PitchDecision){ .form = form }, words, n_words);
+    Deciding d = { .k = k, .m = kernel_device_model(k), .args = args, .l = l };
+    PitchForm form = known ? known->form : decide(&d, words, asked);
+    if (!known && !d.no_memory) remember(k, (struct PitchDecision){ .form = form }, words, n_words);
     pitch_find(k, l, &form, p);
+    p->for_now = d.no_memory;
     memcpy(p->args, args, n * sizeof *args);
     pitch_place(p, l, (char *)(uintptr_t)4096);
     return p->n > 0 && k->context->driver->ops->scratch_there(k->context->driver);

@@ -34,6 +34,7 @@ typedef struct PitchedTensor {
 
 typedef struct Pitch {
     int n;
+    bool for_now;        /* there was no memory to decide: a later launch may copy what this one does not */
     size_t bytes;        /* of all copies */
     tile_kernel *kernel; /* that runs on them */
     PitchedTensor tensor[MOST_PITCHED];
@@ -54,8 +55,9 @@ void pitch_place(Pitch *, const LaunchArgs *, char *base);
 
 /* converted.c: whether some input may be one that is converted ahead, by the signature alone. */
 bool converted_possible(const tile_kernel *);
-/* NULL: no input can be converted ahead. The first call lowers the kernel for the key of a launch. */
-const ConvertedForm *converted_form(tile_kernel *, const uint64_t *key);
+/* *out NULL: no input can be converted ahead. The first call lowers the kernel for the key of a launch. Fails
+ * where there is no memory, and then nothing is known. */
+tile_status converted_form(tile_kernel *, const uint64_t *key, const ConvertedForm **out);
 void converted_close(tile_kernel *);
 
 /* pitch_copy.c: frees the kernels that copy. */

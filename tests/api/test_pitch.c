@@ -167,26 +167,27 @@ static void test_transposed(void)
     tile_context_destroy(ctx);
 }
 
+static const char converted_text[] =
+    "kernel gemm(in f32 A[M, K], in f32 B[N, K], out f32 C[M, N], const int TM = 128, const int TN = "
+    "128,\n"
+    "            const bool BOTH = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+    "    for k in 0 .. cdiv(K, 64) {\n"
+    "        let a = load(A[i*TM +: TM, k*64 +: 64]);\n        let b = load(B[j*TN +: TN, k*64 +: 64]);\n"
+    "        acc = mma(bf16(a), transpose(bf16(b)), acc);\n"
+    "        const if (BOTH) { acc = acc + sum(b); }\n    }\n"
+    "    store(C[i*TM +: TM, j*TN +: TN], acc);\n}\n"
+    "tune gemm { TM in {64, 128}; TN in {64, 128}; key (M, N, K); }\n";
+
 /* Operands of which a product takes nothing but a conversion. */
 static void test_converted(void)
 {
-    static const char text[] =
-        "kernel gemm(in f32 A[M, K], in f32 B[N, K], out f32 C[M, N], const int TM = 128, const int TN = "
-        "128,\n"
-        "            const bool BOTH = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
-        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
-        "    for k in 0 .. cdiv(K, 64) {\n"
-        "        let a = load(A[i*TM +: TM, k*64 +: 64]);\n        let b = load(B[j*TN +: TN, k*64 +: 64]);\n"
-        "        acc = mma(bf16(a), transpose(bf16(b)), acc);\n"
-        "        const if (BOTH) { acc = acc + sum(b); }\n    }\n"
-        "    store(C[i*TM +: TM, j*TN +: TN], acc);\n}\n"
-        "tune gemm { TM in {64, 128}; TN in {64, 128}; key (M, N, K); }\n";
     tile_kernel *k;
     Product p;
     if (!begin(0)) return;
     for (int both = 0; both < 2; both++) {
-        OK(ctx, kernel_of(
-                    ctx, text, "gemm", (tile_binding[]){ { "BOTH", TILE_BIND_BOOL, { .i = both } } }, 1, &k));
+        OK(ctx, kernel_of(ctx, converted_text, "gemm",
+                    (tile_binding[]){ { "BOTH", TILE_BIND_BOOL, { .i = both } } }, 1, &k));
         operands(&p, 768, 768, 768, 768, 768, false);
         for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
         tile_variant_info v = { .struct_size = sizeof v };
@@ -207,6 +208,28 @@ static void test_converted(void)
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
+/* An allocation of a first launch fails, another one each time: the next launch converts nevertheless. */
+static void test_short_of_memory(void)
+{
+    Product p;
+    bool failed = true;
+    if (!begin(0)) return;
+    for (long nth = 1; failed; nth += 1 + nth / 8) {
+        tile_kernel *k;
+        OK(ctx, kernel_of(ctx, converted_text, "gemm", NULL, 0, &k));
+        operands(&p, 768, 768, 768, 768, 768, false);
+        for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+        atomic_store(&counter.fail_at, atomic_load(&counter.calls) + nth);
+        (void)tile_launch(k, p.args, 3, NULL);
+        failed = atomic_load(&counter.calls) >= atomic_load(&counter.fail_at);
+        atomic_store(&counter.fail_at, 0);
+        CU_ASSERT_EQUAL(launches_of(k, &p), 3);
+        tile_kernel_destroy(k);
+    }
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
 /* Without memory, and where configurations are as declared, a launch takes the tensors as they are. */
 static void test_as_they_are(void)
 {
@@ -219,6 +242,7 @@ static void test_as_they_are(void)
     CU_ASSERT_EQUAL(launches_of(k, &p), 1);
     fake->fail_code = 0;
     fake->fail_name[0] = 0;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* the next one copies */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
     if (!begin(TILE_CONTEXT_AS_DECLARED)) return;
@@ -284,6 +308,7 @@ int main(int argc, char **argv)
         { "rows", test_rows },
         { "transposed", test_transposed },
         { "converted", test_converted },
+        { "short_of_memory", test_short_of_memory },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
         { "prepared", test_prepared },
