@@ -15,6 +15,7 @@
  * a cast of an element does not depend on its place; the pad of a load is converted too. Does not handle:
  * scalars, and tensors that are read in two types. */
 #include "passes/converted_inputs.h"
+#include "passes/computed_inputs.h"
 #include "passes/pass.h"
 
 static bool moves_elements(Op op) { return op == OP_PERMUTE || op == OP_RESHAPE; }
@@ -94,6 +95,10 @@ int64_t convert_inputs(Session *s, Func *f, const DType *to)
     int64_t made = 0;
     for (int k = 0; k < f->n_params; k++) {
         if (to[k] == DT_COUNT) continue;
+        if (input_converted_to(f, k) == DT_COUNT && compute_input(s, f, k, to[k])) {
+            made++;
+            continue;
+        }
         if (input_converted_to(f, k) != to[k] && f->body->args[k]->uses) {
             diag_error(s, f->params[k].loc, "`%s` is not converted to %s by all that reads it",
                 f->params[k].name, dtype_name(to[k]));

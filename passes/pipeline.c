@@ -4,6 +4,8 @@
  *   inline, check, specialize        one function, and every fact of the launch a constant, before anything
  *                                    is derived
  *   fold, cse, dce                   the canonical form that the others look for
+ *   accumulate                       behind fold, which makes zeros constants; before what looks at sums of
+ *                                    products
  *   collapse                         before pack and parts, which divide axes
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
@@ -43,6 +45,7 @@ static const PassId pipeline[] = {
     PASS_FOLD,
     PASS_CSE,
     PASS_DCE,
+    PASS_ACCUMULATE,
     PASS_COLLAPSE,
     PASS_PACK,
     PASS_PARTS,

@@ -13,7 +13,8 @@
  * The pass accepts an index of the form first + t or (first + t) / c, where t is one coordinate of the tile,
  * c is a constant, and first is linear in scalars and proven to be at least 0. With n elements along t, the
  * window has n / c rows if c divides first and n, and one row if n divides first and c. Each axis of the
- * tensor uses a coordinate of its own, or none; then it has one position.
+ * tensor uses a coordinate of its own, or none; then it has one position. Where all axes have one, as where a
+ * tile lies within a block of scales, a scalar is loaded.
  *
  * Requires: a function with products, because their operands wait for loads; no mask, no token and no cache
  * hint. Keeps: everything. An index is out of range exactly if its row of the window is, and both forms then
@@ -190,12 +191,14 @@ static void visit(void *user, Instr *i)
         if (of[d[a].lane] >= 0) return;
         of[d[a].lane] = a;
     }
-    if (!quotient || !windows || t->rank + axes > TILE_MAX_RANK) return;
+    if (!quotient || t->rank + axes > TILE_MAX_RANK) return;
     Builder b = ir_before(i);
     b.loc = i->loc;
-    Value *window = in_order(&b, load_rows(x, &b, &m, d), t->rank, d, of);
+    Value *window = load_rows(x, &b, &m, d);
+    if (windows) window = in_order(&b, window, t->rank, d, of);
     ir_set_name(window, m.result->name);
-    replace_value(m.result, repeated(&b, window, t, d, of));
+    replace_value(
+        m.result, windows ? repeated(&b, window, t, d, of) : ir_splat(&b, window, t->rank, t->shape));
 }
 
 /* Where the numerator of such an index also has a remainder taken of it (the place of a weight in its word),

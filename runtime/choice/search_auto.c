@@ -186,20 +186,22 @@ static int exchange(Search *z, int from)
     return from;
 }
 
-/* Without products: makes the tile longer along one axis of the grid and shorter along another by as many
- * steps, so that it has as many elements: the values of each name by itself may all be worse, as larger and
- * smaller tiles are. */
+/* Makes the tile longer along one axis of the grid and shorter along another by as many steps, so that it has
+ * as many elements: the values of each name by itself may all be worse, as larger and smaller tiles are. With
+ * products, the steps of the loop become shorter or longer in place of the other axis: where several operands
+ * come through rings, neither a larger tile nor shorter steps may be better by themselves. */
 static int other_shape(Search *z, int from)
 {
     uint8_t at[MOST_NAMES];
-    int first = z->n_points;
-    if (z->point[from].products || !z->p->device.model || z->p->device.target->kind == TARGET_CPU)
-        return from;
+    const int first = z->n_points;
+    const bool products = z->point[from].products;
+    if (!z->p->device.model || z->p->device.target->kind == TARGET_CPU) return from;
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names && z->n_points < MOST_AUTO; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             memcpy(at, z->point[from].at, sizeof at);
-            if (i == j || !a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid) continue;
+            if (i == j || !a->derived || !b->derived || (!a->shapes_grid && !b->shapes_grid)) continue;
+            if (products == (a->shapes_grid && b->shapes_grid)) continue;
             if (at[i] + 1 >= useful(z, a) || !at[j] || at[i] == a->whole || at[j] == b->whole) continue;
             at[i]++;
             at[j]--;
@@ -314,6 +316,7 @@ int search_autos(Search *z)
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed |= by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);
+    if (fits && z->point[now].products) now = other_shape(z, now);
     for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
         int before = now;
         for (int j = 0; j < z->n_names; j++)

@@ -1,11 +1,13 @@
-/* converted.c: the form of a kernel on inputs that its launch has converted ahead.
+/* converted.c: the form of a kernel on inputs that its launch has converted or computed ahead.
  *
  *   kernel on f32 A, B, which multiplies bf16(load(A..)), bf16(load(B..))
  *   form:   the same on bf16 A, B                 (passes/converted_inputs.c)
+ *   kernel on G, U, which multiplies f16(silu(f32(load(G..)))) * load(U..)
+ *   form:   the same on the operand, in the place of G                 (passes/computed_inputs.c)
  *
- * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted is found
- * once for a kernel, from its tile IR. Inputs of one axis stay as they are, since each program reads little
- * of them, and so do those of f16 and bf16, which matrix units take. */
+ * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted or
+ * computed is found once for a kernel, from its tile IR. Inputs of one axis stay as they are, since each
+ * program reads little of them. Conversions alone are not made of f16 and bf16, which matrix units take. */
 #define _GNU_SOURCE
 #include "passes/converted_inputs.h"
 #include "runtime/launch/pitch.h"
@@ -13,6 +15,8 @@
 /* Whether the parameter may be an input that is converted, by its type and axes. */
 static bool may_be_converted(const KernelParam *q)
 { return q->kind == PARAM_IN && q->rank >= 2 && q->dtype != DT_F16 && q->dtype != DT_BF16; }
+
+static bool may_be_computed(const KernelParam *q) { return q->kind == PARAM_IN && q->rank >= 2; }
 
 bool converted_possible(const tile_kernel *k)
 {
@@ -22,33 +26,98 @@ bool converted_possible(const tile_kernel *k)
     if (o.passes.approx || o.passes.ftz || o.passes.passes || o.passes.opt_level < 1 ||
         pass_in(&skip, PASS_SPECIALIZE))
         return false;
+    const ConvertedForm *f = atomic_load_explicit(&k->converted_form, memory_order_acquire);
+    if (f) return f->kernel != NULL;
     for (int i = 0; i < k->n_params; i++)
-        if (may_be_converted(&k->params[i])) return true;
+        if (may_be_computed(&k->params[i])) return true;
     return false;
+}
+
+const ComputedInput *converted_by_operations(const ConvertedForm *f, int param)
+{
+    for (int i = 0; i < f->n_computed; i++)
+        if (f->computed[i].from[0].param == param) return &f->computed[i];
+    return NULL;
 }
 
 typedef struct Finding {
     tile_kernel *k;
     const uint64_t *key;
-    DType *to;
-    bool found;
+    ConvertedForm *form; /* NULL: there was no memory for it */
 } Finding;
 
-/* The types, from the tile IR. */
+/* Whether one of the inputs is converted or computed already. */
+static bool is_taken(const ConvertedForm *f, const ComputedInput *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        if (f->to[c->from[i].param] != DT_COUNT) return true;
+        for (int k = 0; k < f->n_computed; k++)
+            for (int j = 0; j < f->computed[k].n; j++)
+                if (f->computed[k].from[j].param == c->from[i].param) return true;
+    }
+    return false;
+}
+
+/* Gives dimensions their numbers in the kernel. False: one of them is none of the kernel's. */
+static bool dims_of_kernel(const tile_kernel *k, const Func *f, ComputedInput *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        int d = 0;
+        if (c->from[i].dim < 0) continue;
+        const char *name = f->dims[c->from[i].dim].name;
+        while (d < k->front->n_dims && (!name || strcmp(k->dims[d].name, name))) d++;
+        if (d == k->front->n_dims) return false;
+        c->from[i].dim = d;
+    }
+    return true;
+}
+
+/* What is computed, from the tile IR. The statements stay in the memory of the session. */
+static void find_computed(Session *s, Func *f, const tile_kernel *k, ConvertedForm *form)
+{
+    for (int i = 0; i < k->n_params && form->n_computed < MOST_PITCHED; i++) {
+        if (f->params[i].kind != PARAM_IN || f->params[i].type->rank != 2 || form->to[i] != DT_COUNT)
+            continue;
+        ComputedInput c = input_computed(s, f, i);
+        if (c.to == DT_COUNT || is_taken(form, &c) || !dims_of_kernel(k, f, &c)) continue;
+        form->to[i] = c.to;
+        form->computed[form->n_computed++] = c;
+    }
+}
+
+/* The form with its statements behind its types; NULL: there is no memory for it. */
+static ConvertedForm *form_copy(tile_kernel *k, const ConvertedForm *f)
+{
+    size_t head = sizeof *f + (size_t)k->n_params * sizeof(DType), bytes = head;
+    for (int i = 0; i < f->n_computed; i++) bytes += strlen(f->computed[i].body) + 1;
+    ConvertedForm *made = context_alloc(k->context, bytes);
+    if (!made) return NULL;
+    memcpy(made, f, head);
+    made->bytes = bytes;
+    char *at = (char *)made + head;
+    for (int i = 0; i < f->n_computed; i++) {
+        made->computed[i].body = strcpy(at, f->computed[i].body);
+        at += strlen(at) + 1;
+    }
+    return made;
+}
+
 static tile_status find_types(Session *s, void *finding)
 {
     Finding *q = finding;
-    Func *f;
+    Func *f = NULL;
     size_t n;
+    int n_params = q->k->n_params;
     CompileOptions o = compile_options_default(q->k->context->target);
     o.passes.passes = "inline,check"; /* what runs before specialize, which converts */
+    ConvertedForm *form = arena_calloc(&s->arena, 1, sizeof *form + (size_t)n_params * sizeof(DType));
     const FrontBinding *b = variant_bindings(q->k, q->key, &s->arena, &n);
     Ast *ast = module_parse(q->k->module, s);
-    if (!ast || !compile_to_ir(&(CompileJob){ s, ast, q->k->name, b, n, NULL, &o }, NULL, &f)) return TILE_OK;
-    for (int i = 0; i < q->k->n_params; i++) {
-        q->to[i] = may_be_converted(&q->k->params[i]) ? input_converted_to(f, i) : DT_COUNT;
-        q->found |= q->to[i] != DT_COUNT;
-    }
+    bool lowered = ast && compile_to_ir(&(CompileJob){ s, ast, q->k->name, b, n, NULL, &o }, NULL, &f);
+    for (int i = 0; i < n_params; i++)
+        form->to[i] = lowered && may_be_converted(&q->k->params[i]) ? input_converted_to(f, i) : DT_COUNT;
+    if (lowered) find_computed(s, f, q->k, form);
+    q->form = form_copy(q->k, form);
     return TILE_OK;
 }
 
@@ -61,13 +130,13 @@ static void form_free(tile_context *c, ConvertedForm *f)
 
 static tile_status form_new(tile_kernel *k, const uint64_t *key, ConvertedForm **out)
 {
-    size_t bytes = sizeof(ConvertedForm) + (size_t)k->n_params * sizeof(DType);
-    ConvertedForm *f = *out = context_alloc(k->context, bytes);
-    if (!f) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
-    *f = (ConvertedForm){ NULL, bytes };
-    Finding q = { k, key, f->to, false };
+    Finding q = { k, key, NULL };
     tile_status st = context_in_session(k->context, k->title, find_types, &q);
-    if (!st && q.found) st = kernel_create_converted(k, f->to, &f->kernel);
+    ConvertedForm *f = *out = q.form;
+    if (!f) return st ? st : context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    bool found = false;
+    for (int i = 0; i < k->n_params; i++) found |= f->to[i] != DT_COUNT;
+    st = found ? kernel_create_converted(k, f->to, &f->kernel) : TILE_OK;
     if (st == TILE_ERROR_OUT_OF_MEMORY) {
         form_free(k->context, f);
         *out = NULL;

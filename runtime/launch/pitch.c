@@ -69,8 +69,18 @@ static double estimate(Deciding *d, tile_kernel *k, const LaunchArgs *l)
     return fmax(ns, 0);
 }
 
+/* The bytes that an element of a converted or computed input is made of. */
+static int bytes_read(tile_kernel *k, int param)
+{
+    const ConvertedForm *f = atomic_load(&k->converted_form);
+    const ComputedInput *c = f ? converted_by_operations(f, param) : NULL;
+    int bytes = c ? 0 : k->params[param].size;
+    for (int i = 0; c && i < c->n; i++) bytes += c->from[i].axis < 0 ? k->params[c->from[i].param].size : 0;
+    return bytes;
+}
+
 /* What L2 holds of the copies need not go to memory; but what was written before must leave L2 for them. */
-static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitch *p)
+static double copies_take(tile_kernel *k, const DeviceModel *m, const Pitch *p)
 {
     double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, read = 0, bytes = 0;
     int launches = 0;
@@ -78,7 +88,7 @@ static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitc
     for (int i = 0; i < p->n; i++) {
         const PitchedTensor *t = &p->tensor[i];
         double copy = (double)(t->rows * t->to * t->size);
-        read += t->converted ? (double)(t->rows * t->columns * k->params[t->param].size) : copy;
+        read += t->converted ? (double)(t->rows * t->columns * bytes_read(k, t->param)) : copy;
         bytes += copy;
     }
     double most = m->dirty_most * m->l2_bytes;

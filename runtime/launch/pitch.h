@@ -1,15 +1,18 @@
 /* pitch.h: launches whose inputs are copied first: into rows that the copy engine reaches, transposed, or
  * converted to the type that a kernel takes them for. */
 #pragma once
+#include "passes/computed_inputs.h"
 #include "runtime/launch/launch.h"
 
 enum { MOST_PITCHED = 4 };
 
-/* The kernel on inputs that are converted ahead: `to` has their types by parameter, DT_COUNT for those that
- * stay as they are. */
+/* The kernel on inputs that are converted or computed ahead: `to` has their types by parameter, DT_COUNT for
+ * those that stay as they are. */
 typedef struct ConvertedForm {
     tile_kernel *kernel; /* NULL: the kernel takes no input for a conversion of it alone */
     size_t bytes;
+    int n_computed; /* inputs that are computed from several or by more than a cast */
+    ComputedInput computed[MOST_PITCHED];
     DType to[];
 } ConvertedForm;
 
@@ -53,7 +56,9 @@ uint64_t pitch_transposable(tile_kernel *, const LaunchArgs *);
 /* Gives the copies their addresses, from `base` on. */
 void pitch_place(Pitch *, const LaunchArgs *, char *base);
 
-/* converted.c: whether some input may be one that is converted ahead, by the signature alone. */
+/* converted.c: how the form computes the parameter; NULL: it is converted, or as it is. */
+const ComputedInput *converted_by_operations(const ConvertedForm *, int param);
+/* Whether some input may be one that is converted ahead, by the signature and what was found before. */
 bool converted_possible(const tile_kernel *);
 /* *out NULL: no input can be converted ahead. The first call lowers the kernel for the key of a launch. Fails
  * where there is no memory, and then nothing is known. */

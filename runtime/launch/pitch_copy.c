@@ -83,19 +83,77 @@ void pitch_close_copies(tile_kernel *k)
     if (p) close_pitcher(k->context, p);
 }
 
-/* The kernels that convert inputs, where the form is there. */
+enum { COMPUTED_NAME = 24 };
+
+static void computed_name(char name[COMPUTED_NAME], int param)
+{ snprintf(name, COMPUTED_NAME, "computed_%d", param); }
+
+/* The kernels that convert and compute inputs, where the form is there. */
 static tile_status make_converting(tile_kernel *k, struct Pitcher *p)
 {
     const ConvertedForm *f = atomic_load(&k->converted_form);
     tile_status st = TILE_OK;
     for (int i = 0; f && f->kernel && i < k->n_params && !st; i++) {
         if (f->to[i] == DT_COUNT) continue;
+        if (converted_by_operations(f, i)) {
+            char name[COMPUTED_NAME];
+            computed_name(name, i);
+            st = tile_kernel_create(p->module, name, NULL, 0, &p->convert[i]);
+            continue;
+        }
         const tile_binding b[] = { { "S", TILE_BIND_DTYPE, { .dtype = k->params[i].public } },
             { "T", TILE_BIND_DTYPE, { .dtype = f->kernel->params[i].public } } };
         st = tile_kernel_create(p->module, "converted", b, 2, &p->convert[i]);
     }
     return st;
 }
+
+/* The kernel that computes the input, as text. */
+static void write_computed(Text *t, const tile_kernel *k, const ComputedInput *c)
+{
+    char name[COMPUTED_NAME];
+    computed_name(name, c->from[0].param);
+    text_printf(t, "kernel %s(", name);
+    for (int i = 0; i < c->n; i++)
+        text_printf(t, "in %s X%d%s, ", dtype_name(k->params[c->from[i].param].dtype), i,
+            c->from[i].axis < 0 ? "[N, C]"
+            : c->from[i].axis   ? "[C]"
+                                : "[N]");
+    text_printf(t, "out %s Y[N, C]", dtype_name(c->to));
+    for (int i = 0; i < c->n; i++) text_printf(t, ", index at%d", i);
+    text_puts(t, ", const int TN = 16, const int TC = 256)\n    grid (cdiv(C, TC), cdiv(N, TN))\n{\n"
+                 "    let (j, i) = program_id();\n");
+    for (int i = 0; i < c->n; i++) {
+        bool far = c->from[i].dim >= 0 || c->from[i].plus;
+        int64_t axis = c->from[i].axis;
+        if (axis >= 0)
+            text_printf(t, "    let x%d = load(X%d[%s]);\n", i, i, axis ? "j*TC +: TC" : "i*TN +: TN");
+        if (axis >= 0) continue;
+        text_printf(t, "    let x%d = load(X%d[i*TN +: TN, j*TC", i, i);
+        if (far) text_printf(t, " + at%d", i);
+        text_puts(t, " +: TC]);\n");
+    }
+    text_printf(t, "%s    store(Y[i*TN +: TN, j*TC +: TC], y);\n}\n", c->body);
+}
+
+typedef struct Loading {
+    tile_kernel *k;
+    tile_module **module;
+} Loading;
+
+static tile_status load_text(Session *s, void *loading)
+{
+    Loading *l = loading;
+    const ConvertedForm *f = atomic_load(&l->k->converted_form);
+    Text t;
+    text_init(&t, &s->arena);
+    text_puts(&t, pitch_text);
+    for (int i = 0; f && f->kernel && i < f->n_computed; i++) write_computed(&t, l->k, &f->computed[i]);
+    return tile_module_load_memory(l->k->context, "pitch.tile", t.data, t.len, NULL, l->module);
+}
+
+static tile_status load_kernels(tile_kernel *k, tile_module **module)
+{ return context_in_session(k->context, k->title, load_text, &(Loading){ k, module }); }
 
 static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
 {
@@ -104,8 +162,7 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
     struct Pitcher *p = context_alloc(c, sizeof *p), *other = NULL;
     if (!p) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     memset(p, 0, sizeof *p);
-    tile_status st =
-        tile_module_load_memory(c, "pitch.tile", pitch_text, sizeof pitch_text - 1, NULL, &p->module);
+    tile_status st = load_kernels(k, &p->module);
     for (int i = 0; i < SIZES * KERNELS && !st; i++) {
         int size = i / KERNELS, w = i % KERNELS;
         int64_t width = LEAST_WIDTH << w % WIDTHS;
@@ -143,6 +200,24 @@ static tile_kernel *copying(struct Pitcher *p, const PitchedTensor *t, int n)
     return t->converted ? p->convert[t->param] : p->kernel[t->size == 4 ? 2 : t->size - 1][which];
 }
 
+/* Computes the tensor of its inputs, or compiles that where `d` is NULL. */
+static tile_status compute(
+    tile_kernel *by, const ComputedInput *c, const LaunchArgs *l, Copied *copied, const tile_launch_desc *d)
+{
+    tile_tensor x[MOST_COMPUTED_FROM];
+    tile_arg args[2 * MOST_COMPUTED_FROM + 1];
+    for (int i = 0; i < c->n; i++) {
+        int p = c->from[i].param, dim = c->from[i].dim;
+        x[i] = (tile_tensor){ l->views[p].data, l->views[p].extent, l->strides[p],
+            c->from[i].axis < 0 ? 2 : 1, TILE_NONE };
+        args[i] = tile_arg_tensor(&x[i]);
+        args[c->n + 1 + i] = tile_arg_int(c->from[i].plus + (dim < 0 ? 0 : l->dims[dim]));
+    }
+    args[c->n] = tile_arg_tensor(&copied->y);
+    size_t n = 2 * (size_t)c->n + 1;
+    return d ? tile_launch(by, args, n, d) : tile_kernel_compile(by, args, n);
+}
+
 /* Launches the copies, or compiles them where `d` is NULL. */
 static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l, const tile_launch_desc *d)
 {
@@ -153,6 +228,12 @@ static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l,
         Copied c[2];
         n = pitch_go_together(k, p, i) ? 2 : 1;
         for (int j = 0; j < n; j++) copied_of(t + j, l, &c[j]);
+        const ComputedInput *computed =
+            t->converted ? converted_by_operations(atomic_load(&k->converted_form), t->param) : NULL;
+        if (computed) {
+            st = compute(copying(pitcher, t, n), computed, l, &c[0], d);
+            continue;
+        }
         const tile_arg args[] = { tile_arg_tensor(&c[0].x), tile_arg_tensor(&c[0].y),
             tile_arg_tensor(&c[n - 1].x), tile_arg_tensor(&c[n - 1].y) };
         tile_kernel *copy = copying(pitcher, t, n);

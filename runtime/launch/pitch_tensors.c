@@ -73,6 +73,9 @@ static bool is_copied(const tile_kernel *k, const LaunchArgs *l, const PitchForm
     t->converted = f->converted && f->converted->to[i] != DT_COUNT;
     if (t->converted) {
         t->size = dtype_bytes(f->converted->to[i]);
+        const ComputedInput *c = converted_by_operations(f->converted, i);
+        for (int j = 0; c && j < c->n; j++)
+            if (l->views[c->from[j].param].facts & FACT_ABSENT) return false;
         return as_rows(q, v, l->strides[i], unit, t);
     }
     if (q->size > 4) return false;

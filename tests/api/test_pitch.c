@@ -227,6 +227,47 @@ static void test_short_of_memory(void)
         tile_kernel_destroy(k);
     }
     tile_context_destroy(ctx);
+}
+
+/* An operand that is computed from two inputs. */
+static void test_computed(void)
+{
+    static const char text[] =
+        "kernel gemm(in f16 G[M, K], in f16 U[M, K], in f16 B[K, N], out f16 C[M, N], const int TM = 128,\n"
+        "            const int TN = 128, const bool TWICE = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+        "    for k in 0 .. cdiv(K, 32) {\n"
+        "        let g = f32(load(G[i*TM +: TM, k*32 +: 32]));\n"
+        "        let u = load(U[i*TM +: TM, k*32 +: 32]);\n"
+        "        acc = mma(f16(g / (1.0 + exp(-g))) * u, load(B[k*32 +: 32, j*TN +: TN]), acc);\n"
+        "        const if (TWICE) { acc = acc + sum(g) + f32(sum(u)); }\n    }\n"
+        "    store(C[i*TM +: TM, j*TN +: TN], f16(acc));\n}\n"
+        "tune gemm { TM in {64, 128}; TN in {64, 128, 256}; key (M, N, K); }\n";
+    enum { N = 4096 };
+    int64_t shape[2] = { N, N }, strides[2] = { N, 1 };
+    tile_tensor t[4];
+    tile_arg args[4];
+    tile_kernel *k;
+    if (!begin(0)) return;
+    for (int i = 0; i < 4; i++) { /* no launch of the fake driver reads them */
+        t[i] = (tile_tensor){ (char *)memory + (size_t)i * N * N * 2, shape, strides, -1, TILE_NONE };
+        args[i] = tile_arg_tensor(&t[i]);
+    }
+    for (int twice = 0; twice < 2; twice++) {
+        OK(ctx, kernel_of(ctx, text, "gemm", (tile_binding[]){ { "TWICE", TILE_BIND_BOOL, { .i = twice } } },
+                    1, &k));
+        tile_variant_info v = { .struct_size = sizeof v };
+        OK(ctx, tile_kernel_variant(k, args, 4, &v));
+        int compiled = fake->compiles;
+        launched = 0;
+        OK(ctx, tile_launch(k, args, 4, NULL));
+        CU_ASSERT_EQUAL(fake->compiles, compiled);
+        CU_ASSERT_EQUAL(launched, twice ? 1 : 2); /* TWICE: G and U are also read as they are */
+        if (!twice) CU_ASSERT(reads(0, &t[0]) && reads(0, &t[1]) && !reads(1, &t[0]));
+        tile_kernel_destroy(k);
+    }
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
@@ -309,6 +350,7 @@ int main(int argc, char **argv)
         { "transposed", test_transposed },
         { "converted", test_converted },
         { "short_of_memory", test_short_of_memory },
+        { "computed", test_computed },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
         { "prepared", test_prepared },

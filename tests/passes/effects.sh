@@ -107,6 +107,9 @@ grouped-steps loops       > ../../tests/run/kernels/moments_by_groups --target=c
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
+accumulate   instrs       < ../../tests/run/kernels/sum_of_products
+accumulate   fma          < ../../tests/run/kernels/attention_adding -DD=64
+accumulate   instrs       < ../../tests/run/kernels/lora_by_columns -DR=16
 contract     fma          > attention         -DD=64
 contract     fma          > layer_norm        -DN=1024
 contract     fma          > rope              -DD2=32 --kernel=rope

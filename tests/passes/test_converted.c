@@ -1,9 +1,11 @@
 /* test_converted.c: inputs that a launch has converted ahead (converted_inputs.c). The kernel on f32 inputs
  * and its form on what plain C rounds them to give the same results to the bit, in the interpreter; and which
  * inputs are found. */
+#include "passes/computed_inputs.h"
 #include "passes/converted_inputs.h"
 #include "frontend/frontend.h"
 #include "ir/interp.h"
+#include "ir/scalar.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"
 #include <math.h>
@@ -39,10 +41,11 @@ static uint16_t to_bf16(float x)
 }
 
 /* The kernel's IR after these passes; NULL after diagnostics. */
-static Func *lowered(Session *s, const char *passes, const DType *to, const char *flag)
+static Func *lowered_text(
+    Session *s, const char *source, const char *passes, const DType *to, const char *flag)
 {
     FrontBinding b = { flag, { FRONT_BOOL, { .b = true } } };
-    Ast *ast = frontend_parse(s, diag_add_source(s, "k.tile", NULL, text, strlen(text)), NULL, NULL);
+    Ast *ast = frontend_parse(s, diag_add_source(s, "k.tile", NULL, source, strlen(source)), NULL, NULL);
     Module *m = ast && frontend_check(ast) ? frontend_lower(ast, "product", &b, flag != NULL, NULL) : NULL;
     PassOptions o = pass_options_default(NULL);
     o.passes = passes;
@@ -50,6 +53,26 @@ static Func *lowered(Session *s, const char *passes, const DType *to, const char
     o.verify_each = true;
     return m && passes_run(m, &o, NULL) ? ir_func_find(m, "product") : NULL;
 }
+
+static Func *lowered(Session *s, const char *passes, const DType *to, const char *flag)
+{ return lowered_text(s, text, passes, to, flag); }
+
+/* The kernel of operands that are computed: two products whose left operands are computed alike. */
+static const char computed_text[] =
+    "kernel product(in f16 G[M, K], in f16 U[M, K], in f16 W[K, N], out f32 Y[M, N],\n"
+    "               const bool APART = false, const bool UNLIKE = false, const bool ONE = false)\n"
+    "    grid (cdiv(M, 8), cdiv(N, 8)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([8, 8], f32);\n"
+    "    for k in 0 .. cdiv(K, 16) {\n"
+    "        let g = f32(load(G[i*8 +: 8, k*16 +: 16], latency = 2));\n"
+    "        let u = load(U[i*8 +: 8, (APART ? k + 1 : k)*16 +: 16]);\n"
+    "        let one = ONE ? 1.0 : 0.0;\n"
+    "        let x = max(f16(where(g > 2.5, 2.5, g / (1.0 + exp(-g))) * 1.5) * u - f16(one), -100.0);\n"
+    "        acc = mma(x, load(W[k*16 +: 16, j*8 +: 8]), acc);\n"
+    "        const if (UNLIKE) {\n"
+    "            let h = load(G[i*8 +: 8, k*16 +: 16]) * u;\n"
+    "            acc = mma(h, load(W[k*16 +: 16, j*8 +: 8]), acc);\n        }\n"
+    "    }\n    store(Y[i*8 +: 8, j*8 +: 8], acc);\n}\n";
 
 static void open_session(Session *s)
 {
@@ -131,9 +154,165 @@ static void test_refused(void)
     session_free(&s);
 }
 
+/* What is found of the kernel with this flag: whether G may hold the result, and of how many inputs. */
+static int computed_of(const char *flag)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, computed_text, "inline,check", NULL, flag);
+    ComputedInput c = f ? input_computed(&s, f, 0) : (ComputedInput){ .to = DT_COUNT };
+    int n = c.to == DT_COUNT ? 0 : c.n;
+    CU_ASSERT(
+        !n || (c.to == DT_F16 && c.from[0].param == 0 && c.from[1].param == 1 && strstr(c.body, "exp(")));
+    session_free(&s);
+    return n;
+}
+
+/* Windows apart, two expressions, and one that makes something else of zeros are not computed ahead. */
+static void test_computed_found(void)
+{
+    CU_ASSERT_EQUAL(computed_of(NULL), 2);
+    CU_ASSERT_EQUAL(computed_of("APART"), 0);
+    CU_ASSERT_EQUAL(computed_of("UNLIKE"), 0);
+    CU_ASSERT_EQUAL(computed_of("ONE"), 0);
+}
+
+static float of_f16(uint16_t x)
+{
+    float f =
+        ldexpf((float)((x & 0x3ff) | (x >> 10 & 31 ? 0x400 : 0)), (x >> 10 & 31 ? x >> 10 & 31 : 1) - 25);
+    return x >> 15 ? -f : f;
+}
+
+static void run_computed(const DType *to, void *g, void *u, void *w, float *y)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, computed_text, "inline,check,specialize,dce", to, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    const InterpArg args[] = { { .data = g, .shape = { M, K }, .stride = { K, 1 } },
+        { .data = u, .shape = { M, K }, .stride = { K, 1 } },
+        { .data = w, .shape = { K, N }, .stride = { N, 1 } },
+        { .data = y, .shape = { M, N }, .stride = { N, 1 } } };
+    CU_ASSERT(interp_run(&s, f, args, 4));
+    session_free(&s);
+}
+
+/* The form on an operand that C computes in double is as near to the kernel as their roundings are. */
+static void test_computed_same(void)
+{
+    static uint16_t g[M * K], u[M * K], w[K * N], x[M * K];
+    static float y[M * N], z[M * N];
+    static const DType to[] = { DT_F16, DT_COUNT, DT_COUNT, DT_COUNT };
+    for (int i = 0; i < M * K; i++) g[i] = (uint16_t)(0x3400 + i * 37 % 0xa00 + (i % 3 ? 0 : 0x8000));
+    for (int i = 0; i < M * K; i++) u[i] = (uint16_t)(0x3800 + i * 13 % 0x400);
+    for (int i = 0; i < K * N; i++) w[i] = (uint16_t)(0x3800 + i * 7 % 0x400 + (i % 5 ? 0 : 0x8000));
+    for (int i = 0; i < M * K; i++) {
+        double a = of_f16(g[i]), silu = a > 2.5 ? 2.5 : a / (1 + exp(-a));
+        x[i] = (uint16_t)scalar_bits(
+            DT_F16, scalar_float(scalar_round(DT_F16, scalar_round(DT_F16, silu * 1.5) * of_f16(u[i]))));
+    }
+    run_computed(NULL, g, u, w, y);
+    run_computed(to, x, u, w, z);
+    for (int i = 0; i < M * N; i++) CU_ASSERT(fabsf(y[i] - z[i]) <= 1e-2f);
+}
+
+/* Halves of rows, the second of which is visited first. */
+static const char halves_text[] =
+    "kernel product(in f16 X[M, K2], in f16 W[K, N], out f32 Y[M, N], const bool BACK = false)\n"
+    "    grid (cdiv(M, 8), cdiv(N, 8)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([8, 8], f32);\n"
+    "    for k in 0 .. cdiv(K, 16) {\n"
+    "        let far = load(X[i*8 +: 8, K + k*16 +: 16]);\n"
+    "        let near = load(X[i*8 +: 8, BACK ? k*16 - 8 : k*16 +: 16]);\n"
+    "        acc = mma(far * near * near, load(W[k*16 +: 16, j*8 +: 8]), acc);\n"
+    "    }\n    store(Y[i*8 +: 8, j*8 +: 8], acc);\n}\n";
+
+static void run_halves(const DType *to, void *x, void *w, float *y)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, halves_text, "inline,check,specialize,dce", to, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    const InterpArg args[] = { { .data = x, .shape = { M, 2 * K }, .stride = { 2 * K, 1 } },
+        { .data = w, .shape = { K, N }, .stride = { N, 1 } },
+        { .data = y, .shape = { M, N }, .stride = { N, 1 } } };
+    CU_ASSERT(interp_run(&s, f, args, 3));
+    session_free(&s);
+}
+
+/* Two windows of one input: what the form reads of all columns, where there is none of the second window too.
+ */
+static void test_computed_halves(void)
+{
+    static uint16_t x[M * 2 * K], w[K * N], p[M * 2 * K];
+    static float y[M * N], z[M * N];
+    static const DType to[] = { DT_F16, DT_COUNT, DT_COUNT };
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, halves_text, "inline,check", NULL, NULL);
+    ComputedInput c = f ? input_computed(&s, f, 0) : (ComputedInput){ .to = DT_COUNT };
+    CU_ASSERT(c.to == DT_F16 && c.n == 2 && c.from[0].dim < 0 && !c.from[0].plus && c.from[1].dim >= 0);
+    session_free(&s);
+    open_session(&s); /* columns before the tensor */
+    f = lowered_text(&s, halves_text, "inline,check", NULL, "BACK");
+    CU_ASSERT(f && input_computed(&s, f, 0).to == DT_COUNT);
+    session_free(&s);
+    for (int i = 0; i < M * 2 * K; i++) x[i] = (uint16_t)(0x3400 + i * 37 % 0xa00 + (i % 3 ? 0 : 0x8000));
+    for (int i = 0; i < K * N; i++) w[i] = (uint16_t)(0x3800 + i * 7 % 0x400 + (i % 5 ? 0 : 0x8000));
+    for (int i = 0; i < M * 2 * K; i++) {
+        double near = of_f16(x[i]), far = i % (2 * K) < K ? of_f16(x[i + K]) : 0;
+        p[i] = (uint16_t)scalar_bits(
+            DT_F16, scalar_float(scalar_round(DT_F16, scalar_round(DT_F16, far * near) * near)));
+    }
+    run_halves(NULL, x, w, y);
+    run_halves(to, p, w, z);
+    for (int i = 0; i < M * N; i++) CU_ASSERT(y[i] == z[i]);
+}
+
+/* Rows and columns scaled by vectors. */
+static const char scaled_text[] =
+    "kernel product(in f16 X[M, K], in f32 R[M], in f16 V[K], in f16 W[K, N], out f32 Y[M, N],\n"
+    "               const bool ADDED = false, const bool TURNED = false) grid (cdiv(M, 16), cdiv(N, 8)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([16, 8], f32);\n"
+    "    let r = rsqrt(load(R[i*16 +: 16]) + 0.5);\n"
+    "    for k in 0 .. cdiv(K, 16) {\n"
+    "        let v = load(V[k*16 +: 16]);\n"
+    "        let x = f16(f32(load(X[i*16 +: 16, k*16 +: 16])) * (TURNED ? r[None, :] : r[:, None])) * "
+    "v[None, :];\n"
+    "        let a = ADDED ? x + v[None, :] : x;\n"
+    "        acc = mma(a, load(W[k*16 +: 16, j*8 +: 8]), acc);\n"
+    "    }\n    store(Y[i*16 +: 16, j*8 +: 8], acc);\n}\n";
+
+/* The number of inputs that the operand is computed from with this flag. */
+static int scaled_of(const char *flag)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, scaled_text, "inline,check", NULL, flag);
+    ComputedInput c = f ? input_computed(&s, f, 0) : (ComputedInput){ .to = DT_COUNT };
+    int n = c.to == DT_F16 ? c.n : 0;
+    CU_ASSERT(!n || strstr(c.body, "rsqrt(v"));
+    CU_ASSERT(!n || strstr(c.body, "[:, None]"));
+    CU_ASSERT(!n || strstr(c.body, "[None, :]"));
+    for (int k = 1; k < n; k++) CU_ASSERT_EQUAL(c.from[k].axis, c.from[k].param - 1);
+    session_free(&s);
+    return n;
+}
+
+/* A vector for rows may not be one for columns, and what adds a vector is not zero beyond the tensor. */
+static void test_computed_scaled(void)
+{
+    CU_ASSERT_EQUAL(scaled_of(NULL), 3);
+    CU_ASSERT_EQUAL(scaled_of("ADDED"), 0);
+    CU_ASSERT_EQUAL(scaled_of("TURNED"), 0);
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "same", test_same }, { "found", test_found },
-        { "refused", test_refused } };
+        { "refused", test_refused }, { "computed_found", test_computed_found },
+        { "computed_same", test_computed_same }, { "computed_halves", test_computed_halves },
+        { "computed_scaled", test_computed_scaled } };
     return unit_run("converted", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

@@ -16,7 +16,7 @@
  *
  * Requires: a tensor that is only read; offsets that follow from the loop's counter and from outside alone;
  * a latency hint of two or more. A factor of rows, of columns or of the whole tile, as a scale of each block
- * of K, needs no hint where it is loaded behind a wait and registers last for it beside the sums. Where such
+ * of K, needs no hint where it is needed behind a wait and registers last for it beside the sums. Where such
  * a factor stands behind the whole loop of products, in another loop, it is loaded before the former. Keeps:
  * everything. The last step loads its own window again, so that what is known of the loop's range holds for
  * the load too; the first load has a mask where the loop may have no step. */
@@ -48,29 +48,65 @@ static int words_of_factor(const KernelPlan *p, const Value *v)
     return rows ? (n + 8 * p->warps - 1) / (8 * p->warps) : (n + 3) / 4;
 }
 
-int kernel_words_of_sums(const KernelPlan *p, const Instr *loop)
+/* The registers of a thread that hold what the loop carries; those of the sums that its products begin; and
+ * of the largest of these. */
+typedef struct Sums {
+    int carried, begun, largest;
+} Sums;
+
+static Sums count_sums(const KernelPlan *p, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
-    int64_t words = 0;
+    const int threads = 32 * p->warps;
+    int64_t carried = 0, begun = 0, largest = 0;
     for (int k = 1; k < body->n_args; k++)
-        if (body->args[k]->type->kind == TYPE_TILE) words += type_elements(body->args[k]->type);
+        if (body->args[k]->type->kind == TYPE_TILE) carried += type_elements(body->args[k]->type);
     for (const Instr *i = body->first; i; i = i->next) {
         const Value *begin = i->op == OP_WGMMA ? ir_operand(i, 2) : NULL;
         const Block *from = begin ? begin->def ? begin->def->block : begin->block : body;
-        if (from != body || (begin && begin->def && begin->def->op == OP_SPLAT))
-            words += type_elements(ir_result(i)->type);
+        if (from == body && !(begin && begin->def && begin->def->op == OP_SPLAT)) continue;
+        int64_t words = type_elements(ir_result(i)->type);
+        begun += words;
+        if (words > largest) largest = words;
     }
-    return (int)(words / (32 * p->warps));
+    return (Sums){ (int)(carried / threads), (int)(begun / threads), (int)(largest / threads) };
 }
 
-/* Whether it is a factor that is loaded behind the wait for a product, and that registers last for. */
+bool kernel_sums_one_by_one(const KernelPlan *p, const Instr *loop)
+{
+    Sums s = count_sums(p, loop);
+    int room = p->consumer_registers - BESIDE_SUMS - s.carried;
+    return s.begun > s.largest && s.begun > room && s.largest <= room;
+}
+
+int kernel_words_of_sums(const KernelPlan *p, const Instr *loop)
+{
+    Sums s = count_sums(p, loop);
+    return s.carried + (kernel_sums_one_by_one(p, loop) ? s.largest : s.begun);
+}
+
+/* Whether nothing but reshapes takes the value before the first wait for a product of the block. */
+static bool needed_behind_wait(const Block *body, const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = body->first, *user = ir_within(body, u->user);
+        while (i && i != user && i->op != OP_WGMMA_WAIT) i = i->next;
+        if (i && i->op == OP_WGMMA_WAIT) continue;
+        bool reshapes = user == u->user && (user->op == OP_RESHAPE || user->op == OP_BROADCAST);
+        if (!reshapes || !needed_behind_wait(body, ir_result(user))) return false;
+    }
+    return true;
+}
+
+/* Whether it is a factor that is needed behind the wait for a product, and that registers last for. */
 static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Instr *load)
 {
-    bool behind = false;
+    const bool behind =
+        ir_holds(loop->blocks[0], OP_WGMMA_WAIT) && needed_behind_wait(loop->blocks[0], ir_result(load));
     int words = words_of_factor(p, ir_result(load));
-    for (const Instr *i = loop->blocks[0]->first; i != load; i = i->next) behind |= i->op == OP_WGMMA_WAIT;
+    int beside = kernel_sums_one_by_one(p, loop) ? BESIDE_ONE_SUM : BESIDE_SUMS;
     return behind && words && !p->registers_full &&
-           kernel_words_of_sums(p, loop) + words + BESIDE_SUMS <= p->consumer_registers;
+           kernel_words_of_sums(p, loop) + words + beside <= p->consumer_registers;
 }
 
 /* Whether the value comes from behind `place`: from one of the marked instructions of its block. Marks of

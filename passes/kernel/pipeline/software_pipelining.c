@@ -257,8 +257,10 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
         form = LOOP_CHAIN;
     } else {
         Instr *late = late_product(products, loop->blocks[0]);
-        int later = kernel_issue_first(c, loop->blocks[0]);
-        if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &cross_tile)) {
+        bool one_by_one = !late && kernel_sums_one_by_one(c->p, loop);
+        int later = one_by_one ? 0 : kernel_issue_first(c, loop->blocks[0]);
+        if (one_by_one) form = LOOP_PLAIN; /* registers do not hold the sums of all products */
+        else if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &cross_tile)) {
             form = cross_tile ? LOOP_CROSS_TILE : LOOP_PIPELINED;
             number = number_of(products, late);
         } else if (issue_order(c, loop, products)) form = LOOP_ISSUE;

@@ -21,10 +21,14 @@ void kernel_load_before(Overlap *, Instr *loop);
 /* Moves the loads of `place` and of what stands behind it before it, where their positions allow it and their
  * tensors are only read. */
 void kernel_loads_before(Instr *place);
-enum { BESIDE_SUMS = 40 }; /* registers of a consumer for addresses, counters and arithmetic */
+/* Registers of a consumer for addresses, counters and arithmetic; and where each product is waited for before
+ * the next is issued, so that nothing of two of them is held at once. */
+enum { BESIDE_SUMS = 40, BESIDE_ONE_SUM = 32 };
 /* The registers of a consumer's thread that sums hold in a step: those that the loop carries, and those of
- * its products that add to no other sum of the step. */
+ * its products that add to no other sum of the step; where these are there one by one, of the largest. */
 int kernel_words_of_sums(const KernelPlan *, const Instr *loop);
+/* Whether registers hold what the loop carries and the sum of one of its products, but not those of all. */
+bool kernel_sums_one_by_one(const KernelPlan *, const Instr *loop);
 /* Makes a loop of two steps each before the loop, which keeps an odd last one, if the body's only product
  * begins a sum of its own and both steps' fit registers and rings (two_steps.c). NULL: nothing changed. */
 Instr *kernel_two_steps(Overlap *, Instr *loop, const InstrList *products);

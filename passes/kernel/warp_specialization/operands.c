@@ -294,8 +294,6 @@ bool roles_product_fits(Roles *c, Instr *i)
     bool b_k = k_major(c, b, 0);
     if (!b_k && dtype_bytes(d) != 2)
         return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
-    if (!b_k && n * dtype_bytes(d) < 64)
-        return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
     if (tma_load(c, a)) {
         bool a_k = k_major(c, a, 1);
         if (!a_k && a->type->shape[0] != m)
