@@ -1,6 +1,7 @@
 /* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/emit_roles.h"
+#include "backends/gpu/emit_within.h"
 
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }
@@ -9,8 +10,10 @@ static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index
 static bool in_range(Emit *e, const MemParts *m, int axis)
 {
     if (!e->ranges) e->ranges = ranges_new(e->f);
+    int dim = e->f->params[m->param].dims[axis];
     RangeInfo at = range_of(e->ranges, m->idx[axis]);
-    return at.lo >= 0 && at.hi < range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo;
+    int64_t least = range_of_dim(e->f, dim).lo;
+    return (at.lo >= 0 && at.hi < least) || (least > 0 && within_if_any(e, m->idx[axis], dim));
 }
 
 /* A gather, scatter or atomic operation that is being emitted. */
@@ -87,6 +90,8 @@ static const char *within_extent(Emit *e, const MemParts *m, int axis, const cha
     const Dim *d = &e->f->dims[e->f->params[m->param].dims[axis]];
     bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX),
          words = small && dtype_bits(m->idx[axis]->type->dtype) <= 32;
+    if (within_if_any(e, m->idx[axis], e->f->params[m->param].dims[axis]))
+        return str(e, small ? "(u32)%s > 0" : "%s > 0", window_extent(e, m->param, axis));
     return str(
         e, words ? "(u32)%s < (u32)%s" : "(u64)(i64)%s < (u64)%s", ix, window_extent(e, m->param, axis));
 }

@@ -26,6 +26,7 @@ typedef struct Paired {
     unsigned char *how;        /* by value */
     bool *asked;               /* by value: a truth that someone wants as an element */
     const char **elem, **word; /* by value, at most four entries for each */
+    Arms arms;
 } Paired;
 
 /* Whether the instruction is of the run. */
@@ -61,3 +62,6 @@ bool emit_dots(Paired *, const Instr *);
 bool quotients_wanted(const Paired *, const Instr *);
 void declare_reciprocal(Paired *, const Instr *);
 void emit_quotients(Paired *, const Instr *);
+/* emit_paired_elements.c: declares what is computed element by element; finds the arms of selections. */
+void paired_elements(Paired *, const Instr *);
+void paired_arms(Paired *);
