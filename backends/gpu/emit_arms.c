@@ -72,11 +72,14 @@ static void give_back(Arms *r, const Instr *chooser)
         if (of_run(r, i) && r->of[ir_result(i)->id] == chooser) r->of[ir_result(i)->id] = NULL;
 }
 
+static bool may_choose(const Instr *i)
+{ return i->op == OP_WHERE || (i->op == OP_AND && ir_result(i)->type->dtype == DT_BOOL); }
+
 /* Finds the arm of the selection, or of the conjunction, that is worth a branch. */
 static bool choose_arm(Arms *r, const Instr *i)
 {
-    bool both = i->op == OP_AND && ir_result(i)->type->dtype == DT_BOOL;
-    if ((i->op != OP_WHERE && !both) || r->of[ir_result(i)->id] || !r->alone(r->user, i)) return false;
+    bool both = i->op == OP_AND;
+    if (!may_choose(i) || r->of[ir_result(i)->id] || !r->alone(r->user, i)) return false;
     for (int k = both ? 0 : 1; k < i->n_operands; k++) {
         const Value *cond = ir_operand(i, both ? 1 - k : 0);
         if (ir_operand(i, k) == cond || is_edge(cond, 0)) continue;
@@ -89,10 +92,21 @@ static bool choose_arm(Arms *r, const Instr *i)
     return false;
 }
 
+/* Whether the run has a selection, and in front of it enough for an arm. */
+static bool may_have_arms(const Arms *r, const Instr *last)
+{
+    int cost = 0;
+    for (const Instr *i = r->first;; i = i->next) {
+        if (of_run(r, i) && may_choose(i) && cost >= LEAST_COST) return true;
+        if (of_run(r, i)) cost += cost_of(i);
+        if (i == last) return false;
+    }
+}
+
 bool arms_find(Arms *r, Emit *e, const Instr *last)
 {
     bool any = false;
-    if (e->multiplies) return false;
+    if (e->multiplies || !may_have_arms(r, last)) return false;
     r->of = arena_array(&e->s->arena, const Instr *, e->n_values);
     r->arm = arena_array(&e->s->arena, unsigned char, e->n_values);
     for (const Instr *i = last;; i = i->prev) {

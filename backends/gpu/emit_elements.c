@@ -75,13 +75,14 @@ static void emit_scalars(Emit *e, const Run *q)
         if (goes_ahead(e, i)) emit_elementwise(e, i);
 }
 
-/* Finds the last instruction of the run that begins with `first`, and marks its instructions. */
-static Instr *mark_run(const Emit *e, Instr *first, uint32_t mark)
+/* Finds the last instruction of the run that begins with `first`, and marks its instructions. `beyond`: the
+ * run goes on behind scalars. */
+static Instr *mark_run(const Emit *e, Instr *first, uint32_t mark, bool beyond)
 {
     const Type *t0 = ir_result(first)->type;
     Instr *last = first;
     for (Instr *i = first; i; i = i->next) {
-        if (is_silent(e, i) || goes_ahead(e, i)) continue;
+        if (is_silent(e, i) || (beyond && goes_ahead(e, i))) continue;
         if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout ||
             !type_same_shape(ir_result(i)->type, t0) || reads_back(i, mark))
             break;
@@ -197,6 +198,28 @@ static void keep_results(Emit *e, const Run *q, int g, int here)
     }
 }
 
+static bool find_arms(Run *q)
+{
+    q->arms = (Arms){ .first = q->first,
+        .mark = q->mark,
+        .user = q,
+        .alone = is_alone,
+        .emit = compute,
+        .element = step_element,
+        .name = name_element };
+    return arms_find(&q->arms, q->e, q->last);
+}
+
+/* The run goes on behind scalars if what stands in front of them and behind them shares an arm. Longer runs
+ * hold more at once, which other runs would not gain by. */
+static void find_run(Run *q)
+{
+    q->last = mark_run(q->e, q->first, q->mark, true);
+    if (find_arms(q)) return;
+    q->mark ^= 0x40000000u; /* another one */
+    q->last = mark_run(q->e, q->first, q->mark, false);
+}
+
 Instr *emit_run(Emit *e, Instr *first)
 {
     Run q = { .first = first,
@@ -204,7 +227,7 @@ Instr *emit_run(Emit *e, Instr *first)
         .l = layout_of(e, ir_result(first)),
         .p = 1,
         .e = e };
-    q.last = mark_run(e, first, q.mark);
+    find_run(&q);
     emit_scalars(e, &q);
     for (Instr *i = first; !e->measure; i = i->next) {
         if (i->op == OP_LOOKUP) declare_table(e, i);
@@ -222,14 +245,7 @@ Instr *emit_run(Emit *e, Instr *first)
     }
     if (e->measure) return q.last;
     q.names = arena_array(&e->s->arena, const char *, e->n_values * 4);
-    q.arms = (Arms){ .first = first,
-        .mark = q.mark,
-        .user = &q,
-        .alone = is_alone,
-        .emit = compute,
-        .element = step_element,
-        .name = name_element };
-    arms_find(&q.arms, e, q.last);
+    find_arms(&q);
     arms_begin(&q.arms, e, q.last);
     int n = (int)layout_regs(q.l), groups = (n + q.p - 1) / q.p;
     q.loop = n % q.p == 0 && groups > 1;

@@ -352,8 +352,10 @@ static void emit_words(Paired *r, const Instr *i)
     Emit *e = r->e;
     const Value *v = ir_result(i);
     int how = r->how[v->id], pw = how == MASK ? 2 : how == TRUTHS ? 4 : per_word(v->type->dtype);
+    bool part = byte_sum_is_part(e, v), sum = part || byte_sum_of_parts(e, i);
     for (int q = 0; q < r->p / pw; q++) {
-        const char *x = words_expr(r, i, q);
+        const char *x = sum ? byte_sum(r, i, slot(r, 4, q)) : words_expr(r, i, q);
+        if (part) continue;
         if (r->first == r->last && e->storage[v->id]) {
             r->word[v->id * 4 + (uint32_t)q] = x;
             continue;
@@ -392,7 +394,8 @@ static void emit_group(Paired *r)
         if (i == r->last) break;
     }
     for (Instr *i = r->first;; i = i->next) {
-        if (of_run(r, i) && r->e->storage[ir_result(i)->id]) store_words(r, ir_result(i));
+        if (of_run(r, i) && r->e->storage[ir_result(i)->id] && !byte_sum_is_part(r->e, ir_result(i)))
+            store_words(r, ir_result(i));
         if (i == r->last) break;
     }
 }
@@ -412,6 +415,14 @@ static int elements_at_a_time(const Paired *r)
     return p;
 }
 
+static void declare_words(Emit *e, const Value *v)
+{
+    declare_tile(e, v);
+    if (byte_sum_is_part(e, v))
+        line(e, "u32 %s[%d];", byte_sum_odd(e, v),
+            array_len(v->type->dtype, (int)layout_regs(layout_of(e, v))));
+}
+
 bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
 {
     Paired r = { .e = e, .first = first, .last = last, .l = layout_of(e, ir_result(first)), .mark = mark };
@@ -424,7 +435,7 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     if (n % r.p) return false;
     if (!plan(&r)) return false;
     for (Instr *i = first;; i = i->next) {
-        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_tile(e, ir_result(i));
+        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_words(e, ir_result(i));
         if (i == last) break;
     }
     if (e->measure) return true;
