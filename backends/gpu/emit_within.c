@@ -68,27 +68,23 @@ static Within of_operation(Emit *e, const Instr *d, int dim, int steps)
     Within x[3] = { 0 };
     int64_t c;
     for (int k = 0; k < d->n_operands && k < 3; k++) x[k] = within(e, ir_operand(d, k), dim, steps - 1);
-    switch ((int)d->op) {
-    case OP_PROGRAM_COORD: return (Within){ true, counts_programs(e, d, dim) };
-    case OP_MIN: return least(x[0], x[1]);
-    case OP_MAX: return greatest(x[0], x[1]);
-    case OP_CLAMP: return least(greatest(x[0], x[1]), x[2]);
-    case OP_WHERE: return (Within){ x[1].from_zero && x[2].from_zero, x[1].below && x[2].below };
-    case OP_REM: return (Within){ false, is_extent(e, ir_operand(d, 1), dim) };
-    case OP_ADD: /* the last index, and those before it */
-        if (!is_extent(e, ir_operand(d, 0), dim) || !ir_is_const(plain(e, ir_operand(d, 1)), &c)) break;
-        return (Within){ c == -1 || c == 0, c < 0 && c >= -INT32_MAX };
-    case OP_SUB:
-        if (!is_extent(e, ir_operand(d, 0), dim) || !ir_is_const(plain(e, ir_operand(d, 1)), &c)) break;
-        return (Within){ c == 0 || c == 1, c > 0 && c <= INT32_MAX };
-    case OP_CAST: /* from fewer bits, or of an index that is in range and so has no more */
-        if (!is_wide(ir_result(d)->type->dtype) || !is_wide(ir_operand(d, 0)->type->dtype)) break;
-        if (dtype_bits(ir_result(d)->type->dtype) >= dtype_bits(ir_operand(d, 0)->type->dtype)) return x[0];
-        if (e->f->fits32 && x[0].from_zero && x[0].below) return x[0];
-        break;
-    default:
-        if (d->op == OP_SPLAT || op_has(d->op, OPF_WHOLE)) return x[0];
-    }
+    bool wide = is_wide(ir_result(d)->type->dtype) && d->n_operands && is_wide(ir_operand(d, 0)->type->dtype),
+         extent = d->n_operands == 2 && is_extent(e, ir_operand(d, 0), dim) &&
+                  ir_is_const(plain(e, ir_operand(d, 1)), &c) && c > -INT32_MAX && c < INT32_MAX;
+    if (d->op == OP_PROGRAM_COORD) return (Within){ true, counts_programs(e, d, dim) };
+    if (d->op == OP_MIN) return least(x[0], x[1]);
+    if (d->op == OP_MAX) return greatest(x[0], x[1]);
+    if (d->op == OP_CLAMP) return least(greatest(x[0], x[1]), x[2]);
+    if (d->op == OP_WHERE) return (Within){ x[1].from_zero && x[2].from_zero, x[1].below && x[2].below };
+    if (d->op == OP_REM) return (Within){ false, is_extent(e, ir_operand(d, 1), dim) };
+    /* the last index, and those before it */
+    if (d->op == OP_ADD && extent) return (Within){ c == -1 || c == 0, c < 0 };
+    if (d->op == OP_SUB && extent) return (Within){ c == 0 || c == 1, c > 0 };
+    if (d->op == OP_SPLAT || op_has(d->op, OPF_WHOLE)) return x[0];
+    if (d->op != OP_CAST || !wide) return (Within){ 0 };
+    /* from fewer bits, or of an index that is in range and so has no more */
+    if (dtype_bits(ir_result(d)->type->dtype) >= dtype_bits(ir_operand(d, 0)->type->dtype)) return x[0];
+    if (e->f->fits32 && x[0].from_zero && x[0].below) return x[0];
     return (Within){ 0 };
 }
 
