@@ -10,7 +10,8 @@
  * A multiprocessor holds a limited number of CTAs (32), so that small programs have too few bytes in flight
  * to keep memory busy, and cannot fill their warps with vectors of 16 bytes; bench/notes/decisions.md has
  * measurements. What differs between programs gets an axis in front, the programs (pack_rewrite.c). What does
- * not (weights) is computed once for all of them. Windows that lie side by side become one (pack_access.c).
+ * not (weights, angles) is computed once for all of them; long functions that programs along one axis share
+ * decide for that axis. Windows that lie side by side become one (pack_access.c).
  * If the number of programs is not known to be a multiple, and stores of programs past the last one are not
  * dropped anyway, the programs behind the last whole pack run one by one in a loop (pack_tail.c).
  *
