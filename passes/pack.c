@@ -10,7 +10,8 @@
  * A multiprocessor holds a limited number of CTAs (32), so that small programs have too few bytes in flight
  * to keep memory busy, and cannot fill their warps with vectors of 16 bytes; bench/notes/decisions.md has
  * measurements. What differs between programs gets an axis in front, the programs (pack_rewrite.c). What does
- * not (weights) is computed once for all of them. Windows that lie side by side become one (pack_access.c).
+ * not (weights, angles) is computed once for all of them; long functions that programs along one axis share
+ * decide for that axis. Windows that lie side by side become one (pack_access.c).
  * If the number of programs is not known to be a multiple, and stores of programs past the last one are not
  * dropped anyway, the programs behind the last whole pack run one by one in a loop (pack_tail.c).
  *
@@ -44,6 +45,10 @@ enum {
     FEW_PROGRAMS = 32,   /* along an axis: the launch says how many there are at most (launch_facts_most) */
     WARPS = 4,
     LANES = 32,
+    LEAST_WORK = 10,     /* of an operation that is worth sharing, as ops.def counts */
+    WORK_PER_ELEM = 16,  /* of a program, which programs of a pack share */
+    WORK_PER_BYTE = 8,   /* as long as a byte from memory */
+    MOST_SHARING = 2048, /* elements of a program that shares work */
 };
 
 /* What a program moves. */
@@ -53,6 +58,7 @@ typedef struct Size {
     int64_t elems;  /* of the largest tile that it holds */
     int64_t loaded; /* bytes of all tiles that it loads */
     int64_t beside; /* elements of tiles that it loads and others too */
+    int64_t shared; /* work on tiles that are the same for all programs of a pack */
     bool loops;
     bool pieces; /* gathers of positions that lie side by side, of which other passes know more */
 } Size;
@@ -63,6 +69,7 @@ typedef struct Choice {
     Pack p; /* of the axis that is looked at */
     Size size;
     Facts *facts;  /* while a program is measured, from the first question on */
+    bool *differs; /* by value: whether it is not the same for all programs; NULL: not asked any more */
     int64_t asked; /* programs of a pack, by the hint; 0: not given */
     int warps;
 } Choice;
@@ -81,6 +88,16 @@ static bool counts_positions(Choice *x, Value *v)
     return false;
 }
 
+/* The work of an operation that takes long and is done once for all programs of a pack, but not for all
+ * programs. */
+static int64_t shared_work(const Choice *x, const Instr *i)
+{
+    int cost = op_info[i->op].cost;
+    const Value *v = i->n_results == 1 ? ir_result(i) : NULL;
+    if (!x->differs || !v || !is_tile(v) || cost < LEAST_WORK || !dtype_is_float(v->type->dtype)) return 0;
+    return v->id >= x->p.values || !x->differs[v->id] || x->p.varies[v->id] ? 0 : elements(v) * cost;
+}
+
 static void measure(void *choice, Instr *i)
 {
     Choice *x = choice;
@@ -90,6 +107,7 @@ static void measure(void *choice, Instr *i)
     for (int k = 0; k < i->n_results; k++)
         if (pack_is_varying(&x->p, &i->results[k]) && elements(&i->results[k]) > s->elems)
             s->elems = elements(&i->results[k]);
+    s->shared += shared_work(x, i);
     if (!ir_mem_parts(i, &m)) return;
     bool varies = false;
     for (int a = 0; a < m.rank; a++) varies |= pack_is_varying(&x->p, m.idx[a]);
@@ -285,16 +303,25 @@ static bool look_at(Choice *x, int axis)
     return id && id->results[0].type->dtype == DT_INDEX && pack_varies(&x->p); /* before narrow */
 }
 
-/* How many bytes of a program's windows lie beside those of the next program along the axis; -1: they cannot
- * be packed. */
+static void add_shared(void *choice, Instr *i)
+{
+    Choice *x = choice;
+    x->size.shared += shared_work(x, i);
+}
+
+/* How many bytes of a program's windows lie beside those of the next program along the axis, and what the
+ * work that both share takes in bytes; -1: they cannot be packed. */
 static int64_t gain(Choice *x, int axis)
 {
     if (!look_at(x, axis)) return -1;
+    x->size.shared = 0;
+    if (!x->asked) ir_walk(x->f->body, add_shared, x);
+    int64_t shared = x->size.shared / WORK_PER_BYTE;
     SavedBody saved = ir_body_save(x->f);
     x->p.n = 2;
     bool may = apply(&x->p, false) && (x->asked || !x->p.indexed);
     ir_body_restore(x->f, &saved);
-    return may ? x->p.along : -1;
+    return may ? x->p.along + shared : -1;
 }
 
 static int best_axis(Choice *x, unsigned used)
@@ -335,6 +362,25 @@ static int pack_warps(const Choice *x)
     return most && x->size.bytes % 16 == 0 && most < WARPS ? most : WARPS;
 }
 
+/* Whether most of what a program computes is the same for its neighbours. */
+static bool shares_work(const Size *s)
+{
+    return s->shared >= WORK_PER_ELEM * s->elems && s->elems <= MOST_SHARING && s->bytes % 16 == 0 &&
+           (s->elems & (s->elems - 1)) == 0;
+}
+
+/* The programs of a pack that share work, and the warps for them: a program, or what one warp accesses at
+ * once, fills the warps. What is shared is then in the same registers for all programs. */
+static int64_t sharing(Choice *x)
+{
+    const Size *s = &x->size;
+    int64_t access = LANES * (16 / s->elem_bytes), n = 1;
+    if (x->f->hints.warps <= 0)
+        while (x->warps > 1 && x->warps * access > s->elems) x->warps /= 2;
+    while (2 * n * s->elems <= (int64_t)x->warps * LANES * LANE_ELEMS) n *= 2;
+    return n;
+}
+
 /* The programs that a pack should have; 1: packing gains nothing. */
 static int64_t wanted(Choice *x)
 {
@@ -345,6 +391,7 @@ static int64_t wanted(Choice *x)
     x->warps = pack_warps(x);
     const Size *s = &x->size;
     if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;
+    if (shares_work(s)) return sharing(x);
     if (s->bytes > MOST_BYTES || s->loaded > MOST_LOADED || s->elems > FULL_ELEMS) return 1;
     if (s->bytes % 16 && s->elems + s->beside / 2 > FULL_BESIDE) return 1;
     return fill(x);
@@ -358,6 +405,18 @@ static int fitting_warps(const Choice *x, int64_t missing)
     return warps;
 }
 
+/* Finds which values are not the same for all programs. */
+static void find_differences(Choice *x)
+{
+    int axes = ir_terminator(x->f->grid)->n_operands;
+    for (int a = 0; a < axes && axes > 1; a++) {
+        if (!coordinate(x->f, a)) continue;
+        look_at(x, a);
+        if (!x->differs) x->differs = arena_array(x->c->scratch, bool, x->p.values);
+        for (uint32_t v = 0; v < x->p.values; v++) x->differs[v] |= x->p.varies[v];
+    }
+}
+
 static bool pack_func(PassContext *c, Func *f)
 {
     Choice x = { .c = c, .f = f, .asked = f->hints.pack };
@@ -368,14 +427,17 @@ static bool pack_func(PassContext *c, Func *f)
         return false;
     if (x.asked == 1 || (!x.asked && !cuda)) return false;
     x.warps = f->hints.warps > 0 ? f->hints.warps : WARPS;
+    if (!x.asked) find_differences(&x);
     for (int axis; want != 1 && (axis = best_axis(&x, used)) >= 0; used |= 1u << axis) {
         if (!look_at(&x, axis)) continue;
         if (!want) want = wanted(&x);
+        bool shares = !x.asked && shares_work(&x.size);
         for (n = want; n > 1 && !pack(&x, n); n = x.asked ? 1 : n / 2) {}
         if (n <= 1) continue;
         shrink_grid(f, axis, n);
         done *= n;
-        want /= n;
+        x.differs = NULL; /* values have changed */
+        want = shares ? 1 : want / n;
     }
     if (done == 1) return false;
     f->packed = done;

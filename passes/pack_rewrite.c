@@ -71,11 +71,12 @@ Value *pack_permuted(Builder *b, Value *v, const int64_t *order)
 
 /* x / h and x % h: the quotient is the same for all programs if the base is a multiple of some g that divides
  * h, and the programs' parts stay below g. */
-static bool same_quotient(const Pack *p, PackForm x, int64_t h)
+static bool same_quotient(const Pack *p, PackForm x, RangeInfo h)
 {
     RangeInfo r = range_of(p->ranges, x.base);
-    int64_t g = range_gcd(r.div, h), most = x.base->type->dtype == DT_INDEX ? INT64_MAX / 2 : INT32_MAX / 2;
-    return h > 0 && h <= INT32_MAX && x.step > 0 && x.step <= INT32_MAX && r.lo >= 0 && r.hi <= most &&
+    int64_t g = range_gcd(r.div, h.div),
+            most = x.base->type->dtype == DT_INDEX ? INT64_MAX / 2 : INT32_MAX / 2;
+    return h.lo > 0 && h.hi <= INT32_MAX && x.step > 0 && x.step <= INT32_MAX && r.lo >= 0 && r.hi <= most &&
            x.step * (p->n - 1) < g;
 }
 
@@ -102,7 +103,7 @@ static bool step_of(const Pack *p, const Instr *i, const PackForm *x, int64_t *s
         if (x[1 - a].step || !ir_is_const(x[1 - a].base, &k) || k > INT32_MAX || k < INT32_MIN) return false;
         *step = x[a].step * k;
     } else if (i->op == OP_DIV || i->op == OP_REM) {
-        if (x[1].step || !ir_is_const(x[1].base, &k) || !same_quotient(p, x[0], k)) return false;
+        if (x[1].step || !same_quotient(p, x[0], range_of(p->ranges, x[1].base))) return false;
         *step = i->op == OP_REM ? x[0].step : 0;
     } else return false;
     return true;

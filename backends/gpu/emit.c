@@ -7,6 +7,7 @@
 #include "backends/gpu/emit_kept.h"
 #include "backends/gpu/emit_cluster.h"
 #include "backends/gpu/emit_roles.h"
+#include "backends/gpu/emit_run.h"
 
 /* The line of the program that the next statements implement, as a comment on its own line. "" if the line
  * tells too little, or would end the comment. */
@@ -43,7 +44,7 @@ static void source_line(Emit *e, const Instr *i)
 }
 
 /* A scalar. */
-static void emit_elementwise(Emit *e, Instr *i)
+void emit_elementwise(Emit *e, Instr *i)
 {
     if (ir_result(i)->type->kind != TYPE_SCALAR)
         ir_fail(e->s, i->loc, "the GPU emitter computes %s of tiles in loops alone", op_info[i->op].name);

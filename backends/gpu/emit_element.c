@@ -1,11 +1,11 @@
 /* emit_element.c: the element of a tile that a register holds, or that a virtual tile has at coordinates. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 
-const char *stored_element(Emit *e, const char *array, DType d, Index *i)
+/* A function of the word that holds an element, and of the element's place in it. */
+static const char *of_word(Emit *e, const char *fn, const char *array, int p, Index *i)
 {
-    int p = per_word(d), scale, add;
+    int scale, add;
     const char *name, *word, *part;
-    if (p == 1) return str(e, "%s[%s]", array, index_text(e, i));
     if (i->kind == INDEX_NUMBER) {
         word = str(e, "%d", i->add / p);
         part = str(e, "%d", i->add % p);
@@ -16,7 +16,36 @@ const char *stored_element(Emit *e, const char *array, DType d, Index *i)
         word = str(e, "(%s) / %d", index_text(e, i), p);
         part = str(e, "(%s) %% %d", index_text(e, i), p);
     }
-    return str(e, "%s(%s[%s], %s)", use(e, str(e, "get_%s", dtype_name(d))), array, word, part);
+    return str(e, "%s(%s[%s], %s)", fn, array, word, part);
+}
+
+const char *stored_element(Emit *e, const char *array, DType d, Index *i)
+{
+    int p = per_word(d);
+    if (p == 1) return str(e, "%s[%s]", array, index_text(e, i));
+    return of_word(e, use(e, str(e, "get_%s", dtype_name(d))), array, p, i);
+}
+
+bool is_byte_to_float(const Emit *e, const Instr *i)
+{
+    if (i->op != OP_CAST || ir_result(i)->type->dtype != DT_F32 || e->target->kind != TARGET_CUDA)
+        return false;
+    DType d = ir_operand(i, 0)->type->dtype;
+    return d == DT_U8 || d == DT_I8;
+}
+
+const char *byte_to_float(Emit *e, const Value *v, const Layout *l, Index *i)
+{
+    while (
+        v->def && v->def->op == OP_BROADCAST && !e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
+        v = ir_operand(v->def, 0);
+        i = map_register(e, l, layout_of(e, v), i);
+        l = layout_of(e, v);
+    }
+    if (!e->storage[v->id] || v->type->kind != TYPE_TILE) return NULL;
+    const char *fn = use(e, str(e, "%s_of_word", dtype_name(v->type->dtype)));
+    return of_word(
+        e, fn, e->storage[v->id], per_word(v->type->dtype), map_register(e, l, layout_of(e, v), i));
 }
 
 /* The coordinates of the operand's element that a virtual broadcast, reshape or permute has at c. */

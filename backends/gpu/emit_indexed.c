@@ -1,6 +1,7 @@
 /* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/emit_roles.h"
+#include "backends/gpu/emit_within.h"
 
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }
@@ -91,6 +92,25 @@ static const char *within_extent(Emit *e, const MemParts *m, int axis, const cha
         e, words ? "(u32)%s < (u32)%s" : "(u64)(i64)%s < (u64)%s", ix, window_extent(e, m->param, axis));
 }
 
+/* Whether all indices are in range if the extents are at least 1. The access then needs no tests of its own.
+ * Beside other tests, those of bounded indices stay: one less is no gain there, and ptxas may branch. */
+static bool all_within(Emit *e, const MemParts *m)
+{
+    for (int a = 0; a < m->rank; a++)
+        if (!in_range(e, m, a) && !within_if_any(e, m->idx[a], e->f->params[m->param].dims[a])) return false;
+    return true;
+}
+
+/* Adds the test that index ix of the axis is in range. */
+static const char *test_index(
+    Emit *e, const MemParts *m, int axis, const char *ix, bool within, const char *cond)
+{
+    if (in_range(e, m, axis)) return cond;
+    if (!within) return both_conditions(e, cond, within_extent(e, m, axis, ix));
+    if (range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo > 0) return cond;
+    return both_conditions(e, cond, str(e, "%s > 0", window_extent(e, m->param, axis)));
+}
+
 /* The index times the stride. Unsigned, since an index that is out of range may wrap here: the offset of an
  * access that is not made is computed too. */
 static const char *element_distance(Emit *e, const MemParts *m, int axis, const char *ix)
@@ -106,9 +126,10 @@ static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **c
 {
     const MemParts *m = &x->m;
     const char *at = NULL;
+    bool within = !**cond && all_within(e, m);
     for (int a = 0; a < m->rank; a++) {
         const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = element_distance(e, m, a, ix);
-        if (!in_range(e, m, a)) *cond = both_conditions(e, *cond, within_extent(e, m, a, ix));
+        *cond = test_index(e, m, a, ix, within, *cond);
         at = at ? str(e, "%s + %s", at, t) : t;
     }
     /* In parentheses the sum is one of 32 bits, where offsets have as many. */

@@ -9,7 +9,7 @@
  * of are four bits of a word. Of 16 bits: where an operation rounds its result to 16 bits as the instruction
  * does: sums, differences and products (f32 holds more than twice the digits and two, so that rounding twice
  * is rounding once), signs, minima and maxima, comparisons, choices, widening of bytes, and bits that get
- * another meaning. The other operations of a run take and give elements, as in emit_tile.c; words are put
+ * another meaning. The other operations of a run take and give elements, as in emit_elements.c; words are put
  * together and taken apart in between. */
 #include "backends/gpu/emit_pairs.h"
 #include "ir/scalar.h"
@@ -347,20 +347,15 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
 }
 
-static bool asked_by_element(const Paired *r, const Value *v)
-{
-    for (const Use *u = v->uses; u; u = u->next)
-        if (of_run(r, u->user) && r->how[ir_result(u->user)->id] == ELEMENTS) return true;
-    return false;
-}
-
 static void emit_words(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
     const Value *v = ir_result(i);
     int how = r->how[v->id], pw = how == MASK ? 2 : how == TRUTHS ? 4 : per_word(v->type->dtype);
+    bool part = byte_sum_is_part(e, v), sum = part || byte_sum_of_parts(e, i);
     for (int q = 0; q < r->p / pw; q++) {
-        const char *x = words_expr(r, i, q);
+        const char *x = sum ? byte_sum(r, i, slot(r, 4, q)) : words_expr(r, i, q);
+        if (part) continue;
         if (r->first == r->last && e->storage[v->id]) {
             r->word[v->id * 4 + (uint32_t)q] = x;
             continue;
@@ -368,34 +363,6 @@ static void emit_words(Paired *r, const Instr *i)
         const char *name = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
         line(e, "const u32 %s = %s;", name, x);
         r->word[v->id * 4 + (uint32_t)q] = name;
-    }
-}
-
-static void emit_elements(Paired *r, const Instr *i)
-{
-    Emit *e = r->e;
-    const Value *v = ir_result(i);
-    const char *args[4];
-    int of_block = random_elements_of_block(e, i, r->l);
-    const Instr *partner = sincos_partner(e, i, r->mark);
-    if (partner && sincos_is_done(i, partner)) return;
-    if (emit_dots(r, i)) return;
-    for (int x = 0; x < r->p; x += of_block) {
-        for (int k = 0; k < i->n_operands; k++) args[k] = paired_element(r, ir_operand(i, k), x);
-        if (of_block > 1) {
-            emit_random_block(e, args, of_block, &r->elem[v->id * 4 + (uint32_t)x]);
-            continue;
-        }
-        if (partner) {
-            const char **other = &r->elem[ir_result(partner)->id * 4 + (uint32_t)x];
-            r->elem[v->id * 4 + (uint32_t)x] = emit_sincos(e, i, partner, x, args[0], other);
-            continue;
-        }
-        const char *name = str(e, "%s%c", name_of(e, v), "abcd"[x]);
-        e->raw = per_word(v->type->dtype) > 1 && !asked_by_element(r, v);
-        line(e, "const %s %s = %s;", ctype(v->type->dtype), name, op_expr(e, i, args));
-        e->raw = false;
-        r->elem[v->id * 4 + (uint32_t)x] = name;
     }
 }
 
@@ -416,10 +383,10 @@ static void emit_group(Paired *r)
 {
     memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);
     for (Instr *i = r->first;; i = i->next) {
-        if (of_run(r, i)) {
+        if (of_run(r, i) && !arms_move(&r->arms, i)) {
             switch (r->how[ir_result(i)->id]) {
             case ELEMENTS:
-            case DOTS: emit_elements(r, i); break;
+            case DOTS: paired_elements(r, i); break;
             case QUOTIENTS: emit_quotients(r, i); break;
             default: emit_words(r, i);
             }
@@ -427,7 +394,8 @@ static void emit_group(Paired *r)
         if (i == r->last) break;
     }
     for (Instr *i = r->first;; i = i->next) {
-        if (of_run(r, i) && r->e->storage[ir_result(i)->id]) store_words(r, ir_result(i));
+        if (of_run(r, i) && r->e->storage[ir_result(i)->id] && !byte_sum_is_part(r->e, ir_result(i)))
+            store_words(r, ir_result(i));
         if (i == r->last) break;
     }
 }
@@ -447,6 +415,14 @@ static int elements_at_a_time(const Paired *r)
     return p;
 }
 
+static void declare_words(Emit *e, const Value *v)
+{
+    declare_tile(e, v);
+    if (byte_sum_is_part(e, v))
+        line(e, "u32 %s[%d];", byte_sum_odd(e, v),
+            array_len(v->type->dtype, (int)layout_regs(layout_of(e, v))));
+}
+
 bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
 {
     Paired r = { .e = e, .first = first, .last = last, .l = layout_of(e, ir_result(first)), .mark = mark };
@@ -459,16 +435,20 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     if (n % r.p) return false;
     if (!plan(&r)) return false;
     for (Instr *i = first;; i = i->next) {
-        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_tile(e, ir_result(i));
+        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_words(e, ir_result(i));
         if (i == last) break;
     }
     if (e->measure) return true;
+    paired_arms(&r);
     r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
     r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
     for (Instr *i = first;; i = i->next) {
-        if (of_run(&r, i) && r.how[ir_result(i)->id] == QUOTIENTS) declare_reciprocal(&r, i);
+        unsigned char *how = of_run(&r, i) ? &r.how[ir_result(i)->id] : NULL;
+        if (how && *how == QUOTIENTS && arms_move(&r.arms, i)) *how = ELEMENTS;
+        if (how && *how == QUOTIENTS) declare_reciprocal(&r, i);
         if (i == last) break;
     }
+    arms_begin(&r.arms, e, last);
     if (r.loop) begin_unrolled(e, "i", n / r.p);
     else {
         line(e, "{");

@@ -26,6 +26,7 @@ typedef struct Paired {
     unsigned char *how;        /* by value */
     bool *asked;               /* by value: a truth that someone wants as an element */
     const char **elem, **word; /* by value, at most four entries for each */
+    Arms arms;
 } Paired;
 
 /* Whether the instruction is of the run. */
@@ -61,3 +62,18 @@ bool emit_dots(Paired *, const Instr *);
 bool quotients_wanted(const Paired *, const Instr *);
 void declare_reciprocal(Paired *, const Instr *);
 void emit_quotients(Paired *, const Instr *);
+/* emit_paired_elements.c: declares what is computed element by element; finds the arms of selections. */
+void paired_elements(Paired *, const Instr *);
+void paired_arms(Paired *);
+/* emit_byte_sums.c: whether the value is a part of a sum of bytes that is kept in halves; whether a sum has
+ * such parts; the array of the odd half; and the word of the sum at `slot` of arrays, NULL where it is a
+ * part, which is declared and stored then. */
+bool byte_sum_is_part(const Emit *, const Value *);
+bool byte_sum_of_parts(const Emit *, const Instr *);
+/* Whether such a sum takes the value; the arrays of its halves; half of the word that begins `bytes` behind
+ * the beginning of two words. */
+bool byte_sum_takes(const Emit *, const Value *);
+const char *byte_sum_even(Emit *, const Value *);
+const char *byte_sum_odd(Emit *, const Value *);
+const char *byte_sum_slide(Emit *, const char *first, const char *second, int bytes, bool odd);
+const char *byte_sum(Paired *, const Instr *, const char *slot);

@@ -1,5 +1,5 @@
-/* emit_run.h: what runs of element-wise operations (emit_tile.c, emit_pairs.c) declare beside their values.
- */
+/* emit_run.h: what runs of element-wise operations (emit_elements.c, emit_pairs.c) share, and declare beside
+ * their values. */
 #pragma once
 #include "backends/gpu/emit.h"
 
@@ -16,3 +16,39 @@ const char *emit_sincos(
  * (emit_random.c): 4 or 2 that are side by side along an axis along which the counter counts from a multiple
  * of as many; or 1. */
 int random_elements_of_block(Emit *, const Instr *, const Layout *);
+/* emit_element.c: whether the operation makes a float of a byte, and does not have it done by the unit that
+ * converts, which takes four times as long as others; the float of the byte at register i of a tile that is
+ * held in words, NULL: it is not. */
+bool is_byte_to_float(const Emit *, const Instr *);
+const char *byte_to_float(Emit *, const Value *, const Layout *, Index *i);
+/* Scalars of an instruction in its C declaration (emit.c). */
+void emit_elementwise(Emit *, Instr *);
+
+/* Operations of a run that one arm of a selection alone needs (emit_arms.c). */
+typedef struct Arms {
+    const Instr *first;
+    uint32_t mark; /* of the run */
+    void *user;
+    /* Whether elements of the operation are computed one by one, and by it alone. */
+    bool (*alone)(void *user, const Instr *);
+    /* Declares element x of the operation; the expression of element x of a value; what it is called. */
+    void (*emit)(void *user, const Instr *, int x);
+    const char *(*element)(void *user, const Value *, int x);
+    void (*name)(void *user, const Value *, int x, const char *);
+    const Instr **of;   /* by value: the selection into whose arm it moves; NULL: none */
+    unsigned char *arm; /* by value: 1 + the operand of the selection whose operations move; 0: none */
+    const Value
+        *seed; /* of random numbers in arms, whose keys are computed in front of the run; NULL: none */
+    const char *keys;
+} Arms;
+
+/* Finds the arms of the run that end at `last`. False: there are none. */
+bool arms_find(Arms *, Emit *, const Instr *last);
+/* Whether the operation is computed in an arm. */
+bool arms_move(const Arms *, const Instr *);
+/* Declares in front of the run what its arms share. */
+void arms_begin(Arms *, Emit *, const Instr *last);
+/* The expression of an operation of the run. */
+const char *arms_expr(const Arms *, Emit *, const Instr *, const char *const *args);
+/* Declares element x of the selection, with its arm. False: it has no arm of its own. */
+bool arms_emit(const Arms *, Emit *, const Instr *, int x);

@@ -7,6 +7,7 @@
  *
  *     | row begins at byte s of a vector        lane:     0     |     1     |     2
  *     |....aaaaaaaaaaaabbbb|bbbbbbbbbbbbcccc|               a (16 bytes)  b           c */
+#include "backends/gpu/emit_pairs.h"
 #include "backends/gpu/emit_shift.h"
 
 /* What a layout says of shifted vectors. */
@@ -407,13 +408,20 @@ void emit_slide(Emit *e, const Instr *i)
     const char *to = declare_tile(e, ir_result(i)), *a = registers_of(e, x), *b = registers_of(e, y);
     int start = (int)ir_attr_int(i, ATTR_START, 0), run = 16 / dtype_bytes(d), in_word = per_word(d),
         words = run / in_word, whole = start / in_word, bytes = start % in_word * dtype_bytes(d);
-    begin_unrolled(e, "v", (int)layout_regs(layout_of(e, x)) / run);
+    int runs = (int)layout_regs(layout_of(e, x)) / run;
+    bool halves = byte_sum_takes(e, ir_result(i));
+    const char *half[2] = { byte_sum_even(e, ir_result(i)), byte_sum_odd(e, ir_result(i)) };
+    if (halves) line(e, "u32 %s[%d], %s[%d];", half[0], words * runs, half[1], words * runs);
+    begin_unrolled(e, "v", runs);
     for (int k = 0; k < words; k++) {
-        const char *first = word_of_two(e, a, b, words, k + whole);
+        const char *first = word_of_two(e, a, b, words, k + whole),
+                   *second = bytes ? word_of_two(e, a, b, words, k + whole + 1) : first;
         line(e, "%s[%d * v + %d] = %s;", to, words, k,
-            bytes ? str(e, "%s(%s, %s, 0x%xu)", use(e, "byte_perm"), first,
-                        word_of_two(e, a, b, words, k + whole + 1), 0x3210 + 0x1111 * bytes)
+            bytes ? str(e, "%s(%s, %s, 0x%xu)", use(e, "byte_perm"), first, second, 0x3210 + 0x1111 * bytes)
                   : first);
+        for (int odd = 0; odd < 2 && halves; odd++)
+            line(e, "%s[%d * v + %d] = %s;", half[odd], words, k,
+                byte_sum_slide(e, first, second, bytes, odd));
     }
     end_block(e);
 }

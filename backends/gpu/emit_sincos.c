@@ -8,13 +8,21 @@ static bool is_exact_trig(const Instr *i)
            !ir_attr_int(i, ATTR_APPROX, 0) && !ir_attr_int(i, ATTR_FTZ, 0);
 }
 
-const Instr *sincos_partner(Emit *e, const Instr *i, uint32_t mark)
+/* The first sine of a cosine's operand in the run, or the first cosine of a sine's. */
+static const Instr *first_other(const Instr *i, uint32_t mark)
 {
-    if (e->target->kind != TARGET_CUDA || !is_exact_trig(i)) return NULL;
     for (const Use *u = ir_operand(i, 0)->uses; u; u = u->next)
         if (u->user->op != i->op && u->user->mark == mark && is_exact_trig(u->user) && is_run_op(u->user))
             return u->user;
     return NULL;
+}
+
+/* Of several sines of one operand one has a partner. */
+const Instr *sincos_partner(Emit *e, const Instr *i, uint32_t mark)
+{
+    if (e->target->kind != TARGET_CUDA || !is_exact_trig(i)) return NULL;
+    const Instr *other = first_other(i, mark);
+    return other && first_other(other, mark) == i ? other : NULL;
 }
 
 bool sincos_is_done(const Instr *i, const Instr *partner)
