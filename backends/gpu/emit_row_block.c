@@ -15,6 +15,7 @@ typedef struct RowBlock {
     const char *ptr, *shared;
     const char *dense;     /* the condition that they are one piece */
     const char *stride;    /* elements from row to row */
+    int outer;             /* the tensor's axis along which rows follow each other */
     const char *rows;      /* that are in range; NULL: all */
     const char *before;    /* the window's first row, which may be below 0; NULL: it is not */
     const char *left;      /* bytes of the rows that are in range; NULL: all */
@@ -27,17 +28,44 @@ typedef struct RowBlock {
 bool goes_as_row_block(const Emit *e, const Instr *i)
 { return !is_hip(e) && !e->guard && e->role < 0 && kernel_row_block(e->f, e->plan, i); }
 
-/* The condition that the positions along other axes are in range; "": they are. */
-static const char *others_inside(const RowBlock *b, int outer)
+/* The condition that the positions along axes before the rows are in range; "": they are. A row has all of
+ * the axes behind. */
+static const char *others_inside(const RowBlock *b)
 {
     Emit *e = b->e;
     const Window *w = b->w;
     const char *all = "";
-    for (int a = 0; a < w->rank; a++)
-        if (a != w->unit && a != outer)
-            all = both_conditions(e, all,
-                str(e, "(u64)(i64)%s < (u64)%s", name_of(e, w->offset[a]), window_extent(e, w->param, a)));
+    for (int a = 0; a < b->outer; a++)
+        all = both_conditions(e, all,
+            str(e, "(u64)(i64)%s < (u64)%s", name_of(e, w->offset[a]), window_extent(e, w->param, a)));
     return all;
+}
+
+/* The condition that all rows lie without a gap. */
+static const char *without_gaps(const RowBlock *b)
+{
+    Emit *e = b->e;
+    int64_t inner = b->row;
+    const char *all = "";
+    for (int a = b->outer; a < b->w->unit; inner /= b->l->tile[++a - b->outer])
+        all =
+            both_conditions(e, all, str(e, "%s == %lld", window_stride(e, b->w->param, a), (long long)inner));
+    return all;
+}
+
+/* The place of element `j` of a row, relative to the row's begin. */
+static const char *in_row(const RowBlock *b)
+{
+    Emit *e = b->e;
+    int64_t inner = b->row;
+    const char *all = "";
+    for (int a = b->outer + 1; a < b->w->unit; a++) {
+        int64_t whole = inner;
+        inner /= b->l->tile[a - b->outer];
+        all = str(e, "%sj %% %lld / %lld * (i64)%s + ", all, (long long)whole, (long long)inner,
+            window_stride(e, b->w->param, a));
+    }
+    return inner == b->row ? "j" : str(e, "%sj %% %lld", all, (long long)inner);
 }
 
 static bool begin_block(
@@ -46,29 +74,30 @@ static bool begin_block(
     DType d = e->f->params[w->param].type->dtype;
     if (!goes_as_row_block(e, i)) return false;
     *b = (RowBlock){ .e = e, .w = w, .l = l, .ptr = ptr, .bits = bits_type(d), .bytes = dtype_bytes(d) };
-    int outer = w->unit - 1, n = l->tile[w->tile_axis[outer]];
-    b->row = l->tile[w->unit_tile];
+    int outer = b->outer = w->rank - l->rank, n = l->tile[0];
+    b->row = 1;
+    for (int a = 1; a < l->rank; a++) b->row *= l->tile[a];
     b->all = n * b->row * b->bytes;
     b->vectors = (int)((b->all + 16 * (int64_t)e->threads - 1) / (16 * (int64_t)e->threads));
     b->shared = tmp(e, "sh");
     b->n = n;
     LayoutVector v;
     layout_vector(l, w->unit_tile, (uint32_t)b->bytes, 4, 16, &v);
-    b->words = v.bytes == 4 && b->row * b->bytes % 4 == 0 && layout_regs(l) % v.n == 0;
+    b->words = b->bytes < 4 && v.bytes == 4 && b->row * b->bytes % 4 == 0 && layout_regs(l) % v.n == 0;
     for (uint32_t k = 0; k < v.n; k++) b->words = b->words && v.reg[k] == k;
     b->dense = tmp(e, "dense");
     b->stride = window_stride(e, w->param, outer);
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", b->shared, (long long)scratch(e, b->all));
     if (w->masked && !e->ranges) e->ranges = ranges_new(e->f);
     if (w->masked && range_of(e->ranges, w->offset[outer]).lo < 0) b->before = name_of(e, w->offset[outer]);
-    line(e, "const bool %s = %s == %lld && ((u64)%s & 15) == 0%s;", b->dense, b->stride, (long long)b->row,
-        ptr, b->before ? str(e, " && %s >= 0", b->before) : "");
+    line(e, "const bool %s = %s && ((u64)%s & 15) == 0%s;", b->dense, without_gaps(b), ptr,
+        b->before ? str(e, " && %s >= 0", b->before) : "");
     if (!w->masked) return true;
     b->rows = tmp(e, "rows");
     b->left = tmp(e, "left");
     const char *extent = window_extent(e, w->param, outer), *from = name_of(e, w->offset[outer]);
     const char *here = str(e, "((i64)%s - (i64)%s)", extent, from);
-    const char *rows = rows_left(e, w->offset[outer], here, n), *inside = others_inside(b, outer);
+    const char *rows = rows_left(e, w->offset[outer], here, n), *inside = others_inside(b);
     line(e, "const i32 %s = %s;", b->rows, *inside ? str(e, "!(%s) ? 0 : %s", inside, rows) : rows);
     line(e, "const i32 %s = %s * %lld;", b->left, b->rows, (long long)b->row * b->bytes);
     return true;
@@ -95,9 +124,13 @@ static void begin_elements(const RowBlock *b)
     if (b->before) line(e, "if (%s + k < 0) continue;", b->before);
     line(e, "for (i32 j = lane; j < %lld; j += 32) {", (long long)b->row);
     e->indent++;
-    line(e, "const %s *const at = %s + k * (i64)%s + j;", pointee(b->bits), b->ptr, b->stride);
+    line(e, "const %s *const at = %s + k * (i64)%s + %s;", pointee(b->bits), b->ptr, b->stride, in_row(b));
     line(e, "const u32 to = %s + (k * %lld + j) * %d;", b->shared, (long long)b->row, b->bytes);
 }
+
+/* The place in shared memory of an element. */
+static const char *element_place(const RowBlock *b, Index *const *c, const Type *t)
+{ return str(b->e, "%s + (%s) * %d", b->shared, row_major(b->e, c, t), b->bytes); }
 
 static void end_blocks(Emit *e, int n)
 {
@@ -110,6 +143,71 @@ static const char *in_tile(const RowBlock *b, const char *end, int more)
     bool full = !b->left && b->all == (int64_t)b->vectors * b->e->threads * 16;
     if (!end) return full ? "true" : str(b->e, "at < %lld", (long long)b->all);
     return str(b->e, more ? "at + %d <= %s" : "at + %d < %s", more, end);
+}
+
+/* The byte of the block at which the element lies. */
+static int64_t byte_of(const RowBlock *b, const int32_t *at)
+{
+    int64_t n = 0;
+    for (int a = 0; a < b->l->rank; a++) n = n * b->l->tile[a] + at[a];
+    return n * b->bytes;
+}
+
+/* The registers of a thread in the order of memory, in pieces of `bytes` that follow each other and begin at
+ * multiples of them, for every thread; 0: there are none of a word or more. */
+static int pieces_of(const RowBlock *b, uint32_t *order)
+{
+    const Layout *l = b->l;
+    int32_t at[TILE_MAX_RANK];
+    int n = (int)layout_regs(l);
+    int64_t *offset = arena_array(&b->e->s->arena, int64_t, (size_t)n);
+    if (!l->separable) return 0;
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) return 0;
+    for (int r = 0; r < n; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, at);
+        offset[r] = byte_of(b, at);
+        int k = r;
+        for (; k > 0 && offset[order[k - 1]] > offset[r]; k--) order[k] = order[k - 1];
+        order[k] = (uint32_t)r;
+    }
+    int most = 16;
+    for (uint32_t t = 0; t < layout_lanes(l) * layout_warps(l); t++) {
+        layout_element(l, 0, t % layout_lanes(l), t / layout_lanes(l), 0, at);
+        while (most >= 4 && byte_of(b, at) % most) most /= 2;
+    }
+    for (; most >= 4 && most >= b->bytes; most /= 2) {
+        int per = most / b->bytes;
+        bool whole = n % per == 0;
+        for (int k = 0; k < n && whole; k++)
+            whole = k % per ? offset[order[k]] == offset[order[k - 1]] + b->bytes &&
+                                  (b->bytes < 4 || order[k] == order[k - 1] + 1)
+                            : offset[order[k]] % most == 0;
+        if (whole) return most;
+    }
+    return 0;
+}
+
+/* Reads whole words of elements of 4 and 8 bytes into a thread's registers; false: there are none. */
+static bool load_pieces(const RowBlock *b, const Type *t, const char *to, const char *pad)
+{
+    Emit *e = b->e;
+    uint32_t *order = arena_array(&e->s->arena, uint32_t, layout_regs(b->l));
+    int bytes = b->bytes < 4 ? 0 : pieces_of(b, order), n = bytes / b->bytes;
+    if (!bytes) return false;
+    for (uint32_t k = 0; k < layout_regs(b->l); k += (uint32_t)n) {
+        Index *c[TILE_MAX_RANK] = { 0 };
+        coords_at(e, b->l, index_number(e, (int)order[k]), c);
+        const char *in = window_condition(e, b->w, c, true);
+        line(e, "%s%s(&%s[%u], %s);", *in ? str(e, "if (%s) ", in) : "", use(e, str(e, "lds_b%d", 8 * bytes)),
+            to, order[k], element_place(b, c, t));
+        if (!*in) continue;
+        line(e, "else {");
+        e->indent++;
+        for (int x = 0; x < n; x++) line(e, "%s[%u] = %s;", to, order[k] + (uint32_t)x, pad);
+        end_block(e);
+    }
+    return true;
 }
 
 bool emit_row_block_load(
@@ -141,6 +239,7 @@ bool emit_row_block_load(
     end_blocks(e, 3);
     barrier(e);
     note_elements(e, false, l, m.result->type, NULL);
+    if (load_pieces(&b, m.result->type, to, pad_value(e, m.pad, d))) return true;
     const char *fn = use(e, b.words ? "lds_w32" : str(e, "lds_%s", dtype_name(b.bits))),
                *pad = pad_value(e, m.pad, d);
     if (m.pad && b.bits != d)
@@ -155,44 +254,12 @@ bool emit_row_block_load(
             coords_at(e, l, r, c);
             const char *cond =
                 both_conditions(e, tile_condition(e, l, r, c), window_condition(e, w, c, true));
-            xs[k] = str(e, "%s(%s + (%s) * %d)", fn, b.shared, row_major(e, c, m.result->type), b.bytes);
+            xs[k] = str(e, "%s(%s)", fn, element_place(&b, c, m.result->type));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], b.words ? pad_word(e, m.pad, d) : pad);
         }
         line(e, "%s[%d] = %s;", to, g, b.words ? xs[0] : pack_expr(e, b.bits, xs, here));
     }
     return true;
-}
-
-/* The registers of a thread in the order of memory, in pieces of `bytes` that follow each other and begin at
- * multiples of them, for every thread; 0: there are none of a word or more. */
-static int pieces_of(const RowBlock *b, const int64_t *shape, uint32_t *order)
-{
-    const Layout *l = b->l;
-    int32_t at[TILE_MAX_RANK];
-    int n = (int)layout_regs(l);
-    int64_t *offset = arena_array(&b->e->s->arena, int64_t, (size_t)n);
-    if (!l->separable || l->rank != 2 || l->cover[0] != l->tile[0] || l->cover[1] != l->tile[1]) return 0;
-    for (int r = 0; r < n; r++) {
-        layout_element(l, (uint32_t)r, 0, 0, 0, at);
-        offset[r] = (at[0] * shape[1] + at[1]) * b->bytes;
-        int k = r;
-        for (; k > 0 && offset[order[k - 1]] > offset[r]; k--) order[k] = order[k - 1];
-        order[k] = (uint32_t)r;
-    }
-    int most = 16;
-    for (uint32_t t = 0; t < layout_lanes(l) * layout_warps(l); t++) {
-        layout_element(l, 0, t % layout_lanes(l), t / layout_lanes(l), 0, at);
-        while (most >= 4 && (at[0] * shape[1] + at[1]) * b->bytes % most) most /= 2;
-    }
-    for (; most >= 4; most /= 2) {
-        int per = most / b->bytes;
-        bool whole = n % per == 0;
-        for (int k = 0; k < n && whole; k++)
-            whole =
-                k % per ? offset[order[k]] == offset[order[k - 1]] + b->bytes : offset[order[k]] % most == 0;
-        if (whole) return most;
-    }
-    return 0;
 }
 
 /* The word of the elements that these registers hold, by one byte permutation for each two of their words. */
@@ -229,18 +296,19 @@ static bool store_pieces(const RowBlock *b, const Type *t, const char *from, con
 {
     Emit *e = b->e;
     uint32_t *order = arena_array(&e->s->arena, uint32_t, layout_regs(b->l));
-    int bytes = pieces_of(b, t->shape, order), in_word = per_word(b->bits);
+    int bytes = pieces_of(b, order), in_word = per_word(b->bits);
     if (!bytes) return false;
     const char *put = use(e, str(e, "sts_b%d", 8 * bytes));
     for (uint32_t k = 0; k < layout_regs(b->l); k += (uint32_t)(bytes / b->bytes)) {
         Index *c[TILE_MAX_RANK] = { 0 };
         const char *words = tmp(e, "words"), *all = "";
         coords_at(e, b->l, index_number(e, (int)order[k]), c);
-        for (int w = 0; w < bytes / 4; w++)
+        if (b->bytes >= 4) words = str(e, "&%s[%u]", from, order[k]);
+        for (int w = 0; b->bytes < 4 && w < bytes / 4; w++)
             all = str(e, "%s%s%s", all, w ? ", " : "", word_of(b, from, order + k + w * in_word));
-        line(e, "const u32 %s[%d] = { %s };", words, bytes / 4, all);
-        line(e, "%s%s(%s + (%s) * %d, %s);", *holder ? str(e, "if (%s) ", holder) : "", put, b->shared,
-            row_major(e, c, t), b->bytes, words);
+        if (*all) line(e, "const u32 %s[%d] = { %s };", words, bytes / 4, all);
+        line(e, "%s%s(%s, %s);", *holder ? str(e, "if (%s) ", holder) : "", put, element_place(b, c, t),
+            words);
     }
     return true;
 }
@@ -254,7 +322,7 @@ static void store_elements(const RowBlock *b, const Type *t, const char *from, c
         Index *c[TILE_MAX_RANK] = { 0 }, *r = index_number(e, k);
         coords_at(e, b->l, r, c);
         const char *cond = both_conditions(e, holder, tile_condition(e, b->l, r, c)),
-                   *what = str(e, "%s(%s + (%s) * %d, %s);", put, b->shared, row_major(e, c, t), b->bytes,
+                   *what = str(e, "%s(%s, %s);", put, element_place(b, c, t),
                        b->words ? str(e, "%s[%d]", from, k / per) : stored_element(e, from, b->bits, r));
         if (*cond) line(e, "if (%s) %s", cond, what);
         else line(e, "%s", what);

@@ -395,10 +395,6 @@ int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);
-/* Makes one load of loads of single positions beside each other. There are no layouts yet. */
-bool kernel_join_loads(Session *, Func *, KernelPlan *);
-/* Makes one store of stores of single positions beside each other. There are no layouts yet. */
-bool kernel_join_stores(Session *, Func *, KernelPlan *);
 /* Makes loads of every n-th element of dense ones, which they share. Layouts are assigned. */
 bool kernel_densify_windows(Session *, Func *, KernelPlan *);
 /* sliding_windows.c: whether the load can be made of aligned vectors because its window begins a constant

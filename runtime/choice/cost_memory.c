@@ -473,7 +473,8 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         double access = w->model->access;
-        if (i->op == OP_STORE) access += stored_lines(w, i, m.values[0]->type);
+        if (i->op == OP_STORE && !kernel_row_block(w->f, w->plan, i))
+            access += stored_lines(w, i, m.values[0]->type);
         w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;

@@ -112,6 +112,15 @@ const Layout *group_moved(Layouter *, const Instr *);
 const Layout *group_whole_of(Layouter *, const Instr *slice);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 
+/* join_loads.c, join_stores.c */
+/* Makes one load of loads of single positions beside each other. There are no layouts yet. */
+bool kernel_join_loads(Session *, Func *, KernelPlan *);
+/* Makes one store of stores of single positions beside each other. There are no layouts yet. */
+bool kernel_join_stores(Session *, Func *, KernelPlan *);
+
+/* join_gathers.c: the step join-gathers; takes the Layouter, before there are groups. */
+KernelStepFn layouter_join_gathers;
+
 /* paired_rows.c: the step paired-rows; takes the Layouter, before values have layouts. */
 KernelStepFn layouter_pair_rows;
 

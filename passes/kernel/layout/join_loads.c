@@ -4,52 +4,57 @@
  *   %b = load X[%i, 1] : [128]      %a = reshape (slice %c {axis = 1, start = 0}) : [128]
  *                                   %b = reshape (slice %c {axis = 1, start = 1}) : [128]
  *
+ * Loads that have all of the axes behind another one are joined along that axis in the same way.
+ *
  * The fields of records, the parts of complex numbers, say, or a gate beside its value, that a kernel loads
  * one by one would be read by as many instructions, each of which touches every sector of the records. A lane
  * that has a whole record (components.c) reads it by vectors.
  *
  * Proof. The tensor is only read, so that any order of its loads gives the same. The windows differ in a
- * constant along the contiguous axis alone, and these constants follow each other. An element out of range
- * has the pad in both forms, because the joined load is masked.
+ * constant along one axis alone, and these constants follow each other. An element out of range has the pad
+ * in both forms, because the joined load is masked.
  *
- * Requires: loads of one block, of tiles with an element for each lane at least; records of 8 to 64 bytes (of
- * narrower ones a lane would load less at a time than it stores of results, which then change lanes); no
- * producer warps and no cluster. Keeps: results. */
+ * Requires: loads of one block, of tiles with a record for each lane at least; records of 8 to 64 bytes along
+ * the contiguous axis (of narrower ones a lane would load less at a time than it stores of results, which
+ * then change lanes) and of 128 at most in all; no producer warps and no cluster. Keeps: results. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 
-enum { MOST_LOADS = 16, LEAST_RECORD = 8, MOST_RECORD = 64 }; /* bytes of a record */
+enum { MOST_LOADS = 16, LEAST_RECORD = 8, MOST_VECTORS = 64, MOST_RECORD = 128 }; /* bytes of a record */
 
 typedef struct Field {
     Instr *load;
     int64_t at;
-    int unit; /* the contiguous axis of the tensor, of which it takes the position `at` */
+    int axis;       /* of the tensor, of which it takes the position `at` */
+    int64_t inside; /* the elements of a position: those of the axes behind */
 } Field;
 
 typedef struct Joiner {
     Session *s;
     Func *f;
     KernelPlan *p;
+    int depth; /* of the axis along which loads are joined: as many before the contiguous one */
     VEC(Field) fields;
 } Joiner;
 
-/* A load of a single position along the contiguous axis, of a tensor that is only read. */
+/* A load of a single position along the axis, of a tensor that is only read. */
 static bool field(const Joiner *c, Instr *i, Field *x)
 {
     MemParts m;
-    *x = (Field){ .load = i, .unit = -1 };
+    *x = (Field){ .load = i, .inside = 1 };
     if (i->op != OP_LOAD || ir_attr(i, ATTR_STEPS) || ir_attr(i, ATTR_ORDER) || kernel_kept(i) ||
         !ir_mem_parts(i, &m) || m.token || m.mask || c->f->params[m.param].kind != PARAM_IN)
         return false;
     const Type *t = m.result->type;
-    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK ||
-        type_elements(t) < c->p->target->wave)
-        return false;
+    int unit = kernel_unit_axis(c->f, i, NULL);
+    x->axis = unit - c->depth;
+    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK || x->axis < 0) return false;
+    if (c->depth) x->inside = window_record(c->f, i, x->axis);
+    if (!x->inside || type_elements(t) / x->inside < c->p->target->wave) return false;
     for (int a = 0; a < m.rank; a++)
         if (m.idx[a]->type->kind != TYPE_SCALAR) return false;
-    x->unit = kernel_unit_axis(c->f, i, NULL);
-    return x->unit >= 0 && c->f->params[m.param].stride[x->unit] == 1 &&
-           ir_attr(i, ATTR_EXTENTS)->v[x->unit] == -1 && ir_is_const(m.idx[x->unit], &x->at);
+    return c->f->params[m.param].stride[unit] == 1 && ir_attr(i, ATTR_EXTENTS)->v[x->axis] == -1 &&
+           ir_is_const(m.idx[x->axis], &x->at);
 }
 
 static void collect(void *user, Instr *i)
@@ -64,13 +69,14 @@ static void collect(void *user, Instr *i)
 static int record_of(const Joiner *c, size_t first, Field *record)
 {
     const Field *a = &c->fields.data[first];
-    int n = 0, bytes = dtype_bytes(ir_result(a->load)->type->dtype);
+    int n = 0;
+    int64_t bytes = a->inside * dtype_bytes(ir_result(a->load)->type->dtype);
     for (size_t k = first; k < c->fields.len; k++) {
         Field x = c->fields.data[k];
-        if (!x.load || x.load->block != a->load->block || x.unit != a->unit ||
-            !window_beside(a->load, x.load, a->unit))
+        if (!x.load || x.load->block != a->load->block || x.axis != a->axis ||
+            !window_beside(a->load, x.load, a->axis))
             continue;
-        if (n == MOST_LOADS || (n + 1) * bytes > MOST_RECORD) return 0;
+        if (n == MOST_LOADS || (n + 1) * bytes > (c->depth ? MOST_RECORD : MOST_VECTORS)) return 0;
         int j = n++;
         for (; j > 0 && record[j - 1].at > x.at; j--) record[j] = record[j - 1];
         record[j] = x;
@@ -87,8 +93,8 @@ static void join(Joiner *c, Instr *first, const Field *record, int n)
     const Type *t = ir_result(low)->type;
     const Attr *e = ir_attr(low, ATTR_EXTENTS);
     int64_t one[TILE_MAX_RANK], all[TILE_MAX_RANK];
-    int axis = 0, unit = record[0].unit;
-    for (int k = 0; k < unit; k++) axis += e->v[k] >= 0;
+    int axis = 0, along = record[0].axis;
+    for (int k = 0; k < along; k++) axis += e->v[k] >= 0;
     for (int k = 0; k <= t->rank; k++) {
         one[k] = k == axis ? 1 : t->shape[k - (k > axis)];
         all[k] = k == axis ? n : one[k];
@@ -96,8 +102,8 @@ static void join(Joiner *c, Instr *first, const Field *record, int n)
     Builder b = ir_before(first);
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)low->n_operands);
     for (int k = 0; k < low->n_operands; k++) operands[k] = ir_operand(low, k);
-    operands[1 + unit] = ir_const_int(&b, operands[1 + unit]->type->dtype, record[0].at);
-    Value *whole = ir_emit(&b, OP_LOAD, operands, low->n_operands, window_joined_attrs(c->s, low, unit, n),
+    operands[1 + along] = ir_const_int(&b, operands[1 + along]->type->dtype, record[0].at);
+    Value *whole = ir_emit(&b, OP_LOAD, operands, low->n_operands, window_joined_attrs(c->s, low, along, n),
         type_tile(c->s, t->dtype, t->rank + 1, all));
     for (int k = 0; k < n; k++) {
         Value *v = ir_op(&b, OP_SLICE, type_tile(c->s, t->dtype, t->rank + 1, one),
@@ -106,22 +112,31 @@ static void join(Joiner *c, Instr *first, const Field *record, int n)
     }
 }
 
+/* Joins loads along one axis of their tensors. */
+static bool join_along(Joiner *c)
+{
+    bool any = false;
+    c->fields.len = 0;
+    ir_walk(c->f->body, collect, c);
+    for (size_t k = 0; k < c->fields.len; k++) {
+        Field record[MOST_LOADS];
+        int n = c->fields.data[k].load ? record_of(c, k, record) : 0;
+        if (n < 2) continue;
+        join(c, c->fields.data[k].load, record, n);
+        for (size_t i = 0; i < c->fields.len; i++)
+            for (int j = 0; j < n; j++)
+                if (c->fields.data[i].load == record[j].load) c->fields.data[i].load = NULL;
+        for (int j = 0; j < n; j++) ir_erase(record[j].load);
+        any = true;
+    }
+    return any;
+}
+
 bool kernel_join_loads(Session *s, Func *f, KernelPlan *p)
 {
     Joiner c = { .s = s, .f = f, .p = p };
     bool any = false;
     if (kernel_skips(p, PASS_JOIN_LOADS) || p->producer_warps || p->cluster > 1) return false;
-    ir_walk(f->body, collect, &c);
-    for (size_t k = 0; k < c.fields.len; k++) {
-        Field record[MOST_LOADS];
-        int n = c.fields.data[k].load ? record_of(&c, k, record) : 0;
-        if (n < 2) continue;
-        join(&c, c.fields.data[k].load, record, n);
-        for (size_t i = 0; i < c.fields.len; i++)
-            for (int j = 0; j < n; j++)
-                if (c.fields.data[i].load == record[j].load) c.fields.data[i].load = NULL;
-        for (int j = 0; j < n; j++) ir_erase(record[j].load);
-        any = true;
-    }
+    for (; c.depth < TILE_MAX_RANK; c.depth++) any |= join_along(&c);
     return any;
 }

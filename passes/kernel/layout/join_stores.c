@@ -9,38 +9,43 @@
  *   %t1 = store X[%i] {steps = [2]} = %a token %t0 : [128]      ->  %d = reshape %c : [256]
  *   %t2 = store X[%i + 1] {steps = [2]} = %b token %t1 : [128]      %t2 = store X[%i] = %d token %t0 : [256]
  *
+ * Stores that have all of the axes behind another one are joined along that axis in the same way: the
+ * elements of a row of a matrix first, then its rows.
+ *
  * The components of a record, a point or a small matrix, say, that a kernel computes one by one would be
  * written by as many instructions, each of which touches every sector of the records. A lane that has a whole
  * record (components.c) writes it by vectors.
  *
  * Proof. The stores are of a chain of tokens that nothing else takes, so that no access of the tensor lies
  * between them but stores of another position along some axis, which write none of their elements. Their
- * windows differ in a constant along the contiguous axis alone, these constants follow each other, and there
- * are as many as the step has elements. So each element is written once, by either form, and what is out of
- * range by neither.
+ * windows differ in a constant along one axis alone, these constants follow each other, and there are as
+ * many as a step has elements. So each element is written once, by either form, and what is out of range by
+ * neither.
  *
- * Requires: stores of one block, of tiles with an element for each lane at least; records of at most 64
- * bytes; tiles of at most 2^20 elements; no producer warps and no cluster, which have stores of their own.
- * Keeps: memory. */
+ * Requires: stores of one block, of tiles with a record for each lane at least; records of at most 64 bytes
+ * along the contiguous axis and of 128 in all; tiles of at most 2^20 elements; no producer warps and no
+ * cluster, which have stores of their own. Keeps: memory. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 #include <string.h>
 
-enum { MOST_STORES = 16, MOST_RECORD = 64, MOST_ELEMENTS = 1 << 20 };
+enum { MOST_STORES = 16, MOST_VECTORS = 64, MOST_RECORD = 128, MOST_ELEMENTS = 1 << 20 };
 
 typedef struct Component {
     Instr *store;
     MemParts mem;
-    Value *base; /* its offset along the contiguous axis is base + at; NULL: at */
+    Value *base; /* its offset along the axis is base + at; NULL: at */
     int64_t at;
-    int64_t step; /* of a window of every step-th element; 1: it is a single position */
+    int64_t step;   /* of a window of every step-th element; 1: it is a single position */
+    int64_t inside; /* the elements of a position: those of the axes behind */
 } Component;
 
 typedef struct Joiner {
     Session *s;
     Func *f;
     KernelPlan *p;
-    int unit;
+    int depth; /* of the axis along which stores are joined: as many before the contiguous one */
+    int axis;
     Component chain[MOST_STORES];
     int n;
     VEC(Instr *) stores;
@@ -59,25 +64,30 @@ static bool plain(Instr *i, MemParts *m)
            ir_mem_parts(i, m) && !m->mask && m->token_out;
 }
 
-/* A store of a single position along the contiguous axis, or of every n-th one. */
+/* The tensor's axis along which the store may be joined. */
+static int joined_axis(const Joiner *c, const Instr *i) { return kernel_unit_axis(c->f, i, NULL) - c->depth; }
+
+/* A store of a single position along the axis or, along the contiguous one, of every n-th. */
 static bool component(const Joiner *c, Instr *i, Component *x)
 {
-    *x = (Component){ .store = i, .step = 1 };
+    *x = (Component){ .store = i, .step = 1, .inside = 1 };
     if (!plain(i, &x->mem) || c->p->producer_warps || c->p->cluster > 1) return false;
     const Type *t = x->mem.values[0]->type;
-    int unit = kernel_unit_axis(c->f, i, NULL);
-    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK ||
-        type_elements(t) < c->p->target->wave || unit < 0 || c->f->params[x->mem.param].stride[unit] != 1)
+    int axis = joined_axis(c, i);
+    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK || axis < 0 ||
+        c->f->params[x->mem.param].stride[axis + c->depth] != 1)
         return false;
+    if (c->depth) x->inside = window_record(c->f, i, axis);
+    if (!x->inside || type_elements(t) / x->inside < c->p->target->wave) return false;
     const Attr *steps = ir_attr(i, ATTR_STEPS);
-    bool single = ir_attr(i, ATTR_EXTENTS)->v[unit] == -1;
-    if (steps && !single) x->step = steps->v[unit];
-    x->base = window_offset_base(x->mem.idx[unit], &x->at);
-    return single ? !x->base && !steps : x->step > 1;
+    bool single = ir_attr(i, ATTR_EXTENTS)->v[axis] == -1;
+    if (steps && !single) x->step = steps->v[axis];
+    x->base = window_offset_base(x->mem.idx[axis], &x->at);
+    return single ? !x->base && !steps : x->step > 1 && !c->depth;
 }
 
 /* Whether b stores beside a. */
-static bool follows(const Component *a, const Component *b, int unit)
+static bool follows(const Component *a, const Component *b, int axis)
 {
     const Type *t = a->mem.values[0]->type, *u = b->mem.values[0]->type;
     if (b->mem.param != a->mem.param || b->store->block != a->store->block || t->dtype != u->dtype ||
@@ -85,7 +95,7 @@ static bool follows(const Component *a, const Component *b, int unit)
         !ir_same_window(a->store, b->store))
         return false;
     for (int k = 0; k < a->mem.rank; k++)
-        if (k != unit && a->mem.idx[k] != b->mem.idx[k]) return false;
+        if (k != axis && !window_same_offset(a->mem.idx[k], b->mem.idx[k])) return false;
     return true;
 }
 
@@ -112,8 +122,8 @@ static void chain_from(Joiner *c, Instr *first)
     MemParts m;
     c->n = 0;
     for (Instr *i = first; i && c->n < MOST_STORES;) {
-        bool beside = component(c, i, &x) && (!c->n || follows(&c->chain[0], &x, c->unit));
-        if (!c->n) c->unit = kernel_unit_axis(c->f, i, NULL);
+        bool beside = component(c, i, &x) && (!c->n || follows(&c->chain[0], &x, c->axis));
+        if (!c->n) c->axis = joined_axis(c, i);
         if (beside) c->chain[c->n++] = x;
         else if (!c->n || !apart(&c->chain[0], i)) return;
         if (!ir_mem_parts(i, &m) || !m.token_out->uses || m.token_out->uses->next) return;
@@ -135,15 +145,16 @@ static bool sorted(Joiner *c)
         if (c->chain[k].at != c->chain[k - 1].at + 1) return false;
     if (c->chain[0].step > 1 && c->n != c->chain[0].step) return false;
     if (c->n * type_elements(c->chain[0].mem.values[0]->type) > MOST_ELEMENTS) return false;
-    return c->n > 1 && c->n * dtype_bytes(c->chain[0].mem.values[0]->type->dtype) <= MOST_RECORD;
+    int64_t bytes = c->n * c->chain[0].inside * dtype_bytes(c->chain[0].mem.values[0]->type->dtype);
+    return c->n > 1 && bytes <= (c->depth ? MOST_RECORD : MOST_VECTORS);
 }
 
 /* The attributes of the joined store. */
 static Attrs joined_attrs(const Joiner *c)
 {
     const Component *low = &c->chain[0];
-    int64_t extent = low->step > 1 ? c->n * ir_attr(low->store, ATTR_EXTENTS)->v[c->unit] : c->n;
-    return window_joined_attrs(c->s, low->store, c->unit, extent);
+    int64_t extent = low->step > 1 ? c->n * ir_attr(low->store, ATTR_EXTENTS)->v[c->axis] : c->n;
+    return window_joined_attrs(c->s, low->store, c->axis, extent);
 }
 
 /* The values side by side along a new axis, where the window has it or, with steps, behind the one of the
@@ -156,7 +167,7 @@ static Value *record(Joiner *c, Builder *b)
     Value *parts[MOST_STORES];
     int axis = 0;
     bool steps = c->chain[0].step > 1;
-    for (int k = 0; k < c->unit; k++) axis += e->v[k] >= 0;
+    for (int k = 0; k < c->axis; k++) axis += e->v[k] >= 0;
     axis += steps;
     for (int k = 0; k <= t->rank; k++) {
         one[k] = k == axis ? 1 : t->shape[k - (k > axis)];
@@ -193,26 +204,35 @@ static void join(Joiner *c, Instr *const *chain)
     ir_replace(ir_result(last), out);
 }
 
+/* Joins stores along one axis of their tensors. */
+static bool join_along(Joiner *c)
+{
+    bool any = false;
+    c->stores.len = 0;
+    ir_walk(c->f->body, collect, c);
+    for (size_t k = 0; k < c->stores.len; k++) {
+        Instr *chain[MOST_STORES];
+        if (!c->stores.data[k]) continue;
+        chain_from(c, c->stores.data[k]);
+        if (c->n < 2) continue;
+        for (int j = 0; j < c->n; j++) chain[j] = c->chain[j].store;
+        if (!sorted(c)) continue;
+        join(c, chain);
+        for (int j = c->n; j-- > 0;) {
+            for (size_t i = 0; i < c->stores.len; i++)
+                if (c->stores.data[i] == chain[j]) c->stores.data[i] = NULL;
+            ir_erase(chain[j]);
+        }
+        any = true;
+    }
+    return any;
+}
+
 bool kernel_join_stores(Session *s, Func *f, KernelPlan *p)
 {
     Joiner c = { .s = s, .f = f, .p = p };
     bool any = false;
     if (kernel_skips(p, PASS_JOIN_STORES)) return false;
-    ir_walk(f->body, collect, &c);
-    for (size_t k = 0; k < c.stores.len; k++) {
-        Instr *chain[MOST_STORES];
-        if (!c.stores.data[k]) continue;
-        chain_from(&c, c.stores.data[k]);
-        if (c.n < 2) continue;
-        for (int j = 0; j < c.n; j++) chain[j] = c.chain[j].store;
-        if (!sorted(&c)) continue;
-        join(&c, chain);
-        for (int j = c.n; j-- > 0;) {
-            for (size_t i = 0; i < c.stores.len; i++)
-                if (c.stores.data[i] == chain[j]) c.stores.data[i] = NULL;
-            ir_erase(chain[j]);
-        }
-        any = true;
-    }
+    for (; c.depth < TILE_MAX_RANK; c.depth++) any |= join_along(&c);
     return any;
 }

@@ -483,6 +483,7 @@ bool kernel_pass_layout(KernelContext *k)
     Layouter c = { .s = s, .f = f, .p = p };
     ir_drop_unused(f->body); /* a value that a rotated loop carried for a product that has moved */
     if (!kernel_step(p, PASS_JOIN_LOADS, join_loads, &c)) return true;
+    if (!kernel_step(p, PASS_JOIN_GATHERS, layouter_join_gathers, &c)) return true;
     if (!kernel_step(p, PASS_JOIN_STORES, join_stores, &c)) return true;
     group_all(&c);
     if (!kernel_step(p, PASS_PAIRED_ROWS, layouter_pair_rows, &c)) return true;

@@ -1,31 +1,41 @@
 /* sectors.c: of layout: chooses the layouts in which loads and stores move whole sectors of memory. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/registers.h"
+#include "passes/kernel/layout/windows.h"
 
-int layouter_sector_use(const Layouter *c, const Layout *l, int axis, int bytes, int width)
+/* The same of rows that are far apart, where those of the axes from `first` to `axis` follow each other. */
+static int sector_use(const Layouter *c, const Layout *l, int first, int axis, int bytes, int width)
 {
     LayoutVector v;
     int32_t at[TILE_MAX_RANK];
     enum { MOST_EXTENT = 1 << 16 }; /* of an axis, so that the number of a row is unique */
-    int64_t seen[64 * 4];
+    int64_t seen[64 * 4], moved = 0;
     int n = 0, lanes = (int)layout_lanes(l), sector_bytes = c->p->target->sector_bytes;
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
     for (int lane = 0; lane < lanes; lane++) {
         layout_element(l, 0, (uint32_t)lane, 0, 0, at);
-        int64_t row = 0;
-        for (int a = 0; a < l->rank; a++)
-            if (a != axis) row = row * MOST_EXTENT + at[a];
+        int64_t row = 0, along = 0;
+        bool inside = true;
+        for (int a = 0; a < l->rank; a++) {
+            if (a >= first && a <= axis) along = along * l->tile[a] + at[a];
+            else row = row * MOST_EXTENT + at[a];
+            inside = inside && (first == axis || at[a] < l->tile[a]);
+        }
+        if (!inside) continue;
+        moved += v.bytes;
         for (uint32_t b = 0; b < v.bytes || b == 0; b += (uint32_t)sector_bytes) {
-            int64_t sector = row * (1 << 20) + ((int64_t)at[axis] * bytes + b) / sector_bytes;
+            int64_t sector = row * (1 << 20) + (along * bytes + b) / sector_bytes;
             bool found = false;
             for (int k = 0; k < n; k++) found |= seen[k] == sector;
             if (!found && n < 256) seen[n++] = sector;
         }
     }
-    int64_t moved = (int64_t)v.bytes * lanes;
-    int use = (int)(moved * 100 / (sector_bytes * (int64_t)n));
+    int use = n ? (int)(moved * 100 / (sector_bytes * (int64_t)n)) : 0;
     return use > 100 ? 100 : use;
 }
+
+int layouter_sector_use(const Layouter *c, const Layout *l, int axis, int bytes, int width)
+{ return sector_use(c, l, axis, axis, bytes, width); }
 
 /* Whether lanes that have 16 bytes side by side store them at once: rows are aligned, or the vectors are
  * shifted. */
@@ -105,15 +115,23 @@ static int runs_of(const Layout *l, int axis, int bytes, int width)
     return runs;
 }
 
+/* How the rows of a stored value lie in memory. */
+typedef struct StoredRows {
+    int first, axis;  /* the axes from `first` to the contiguous one follow each other */
+    int bytes, width; /* of an element, and of a lane's access */
+    bool within;      /* rows begin within sectors, and accesses are narrow */
+} StoredRows;
+
 /* The part of the bytes of all sectors, in percent, that an access of a warp stores. A run that begins
  * anywhere within a sector touches one more than its bytes fill, but for those that begin at its start. */
-static int stored_use(const Layouter *c, const Layout *l, int axis, int bytes, int width, bool within)
+static int stored_use(const Layouter *c, const Layout *l, const StoredRows *r)
 {
-    int use = layouter_sector_use(c, l, axis, bytes, width), sector = c->p->target->sector_bytes;
+    const int axis = r->axis, bytes = r->bytes, width = r->width;
+    int use = sector_use(c, l, r->first, axis, bytes, width), sector = c->p->target->sector_bytes;
     LayoutVector v;
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
     int stored = (int)(v.bytes * layout_lanes(l));
-    if (!within || !stored) return use;
+    if (!r->within || !stored) return use;
     int more = runs_of(l, axis, bytes, width) * (sector - width);
     return 100 * stored / (100 * stored / (use > 0 ? use : 1) + more);
 }
@@ -152,17 +170,34 @@ enum { GOOD_USE = 90 }; /* percent of the bytes of all sectors that are stored, 
 
 /* A layout that uses sectors better than the value's own: a wider one by shuffles within the warp, if it is
  * good enough, or one through shared memory, if it is much better. NULL: there is none. */
-static const Layout *better_stored(Layouter *c, const Type *t, int axis, int width, bool within)
+static const Layout *better_stored(Layouter *c, const Type *t, const StoredRows *r)
 {
-    int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t);
-    int now = stored_use(c, l, axis, bytes, width, within), least = within ? now + now / 2 : 2 * now;
+    int now = stored_use(c, l, r), least = r->within ? now + now / 2 : 2 * now;
     if (now >= GOOD_USE) return NULL;
-    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && w != l && stored_use(c, w, axis, bytes, width, within) >= GOOD_USE) return w;
+    const Layout *w = layout_vectorize(&c->s->arena, l, r->axis, r->bytes, r->width);
+    if (w && w != l && stored_use(c, w, r) >= GOOD_USE) return w;
     if (layout_blocks(l) != 1) return NULL; /* CTAs of a cluster exchange nothing here */
-    w = coalesced(c, t, axis, width, (int)layout_warps(l));
-    return w && stored_use(c, w, axis, bytes, width, within) >= least ? w : NULL;
+    w = coalesced(c, t, r->axis, r->width, (int)layout_warps(l));
+    return w && stored_use(c, w, r) >= least ? w : NULL;
+}
+
+/* The first axis of a tile of records, all of which it has behind that axis: they follow each other in
+ * memory, unless a launch has other strides. The axis of a tile of other rows. */
+static int first_of_records(const Layouter *c, const Instr *i, const MemParts *m, int axis)
+{
+    enum { MOST_BYTES = 256 }; /* of a record */
+    const Type *t = m->values[0]->type;
+    int outer = m->rank - t->rank;
+    int64_t record = axis == t->rank - 1 && axis > 0 ? window_record(c->f, i, outer) : 0, inner = record;
+    if (!record || record * dtype_bytes(t->dtype) > MOST_BYTES ||
+        ir_attr(i, ATTR_EXTENTS)->v[outer] != t->shape[0])
+        return axis;
+    for (int a = 0; a < axis; inner /= t->shape[++a]) {
+        int64_t stride = c->f->params[m->param].stride[outer + a];
+        if (stride != inner && stride != FACT_UNKNOWN) return axis;
+    }
+    return 0;
 }
 
 /* Converts the value to a layout in which whole sectors are stored, if its own layout is poor for that. */
@@ -188,12 +223,14 @@ void layouter_fix_store(Layouter *c, Instr *i)
             return;
         }
     }
-    if (v->type->shape[axis] * bytes < c->p->target->sector_bytes || p->stride[unit] != 1 ||
-        (steps && steps->v[unit] != 1))
+    int first = first_of_records(c, i, &m, axis);
+    if ((v->type->shape[axis] * bytes < c->p->target->sector_bytes && first == axis) ||
+        p->stride[unit] != 1 || (steps && steps->v[unit] != 1))
         return;
     /* Narrow rows that begin within sectors want long runs, which go through shared memory. */
-    bool within = width < 16 && rows_within_sectors(c, p, m.rank, unit, bytes);
-    store_in(c, i, v, better_stored(c, v->type, axis, width, within));
+    StoredRows r = { first, axis, bytes, width,
+        first == axis && width < 16 && rows_within_sectors(c, p, m.rank, unit, bytes) };
+    store_in(c, i, v, better_stored(c, v->type, &r));
 }
 
 /* A load in a layout in which lanes would read pieces of sectors is done in wide pieces, which are then
@@ -204,6 +241,7 @@ void layouter_fix_load(Layouter *c, Instr *i)
     Value *v = ir_result(i);
     kernel_unit_axis(c->f, i, &axis);
     if (v->type->kind != TYPE_TILE || !v->type->layout || axis < 0) return;
+    if (kernel_row_block(c->f, c->p, i)) return;
     const Layout *beside = axis == v->type->rank - 1 ? group_beside_records(c, i) : NULL;
     if (beside) layouter_result_in(c, i, 0, beside);
     if (beside || width < 16 || type_elements(v->type) < 256) return;

@@ -17,6 +17,12 @@ Value *window_offset_base(Value *v, int64_t *constant)
     return v;
 }
 
+bool window_same_offset(Value *a, Value *b)
+{
+    int64_t x, y;
+    return a == b || (ir_is_const(a, &x) && ir_is_const(b, &y) && x == y);
+}
+
 Value *window_offset_at(Builder *b, DType like, Value *base, int64_t at)
 {
     if (!base) return ir_const_int(b, like, at);
@@ -39,7 +45,7 @@ bool window_beside(const Instr *a, const Instr *b, int unit)
     if (!ir_mem_parts(a, &m) || !ir_mem_parts(b, &n)) return false;
     bool same =
         m.param == n.param && m.pad == n.pad && m.result->type == n.result->type && ir_same_window(a, b);
-    for (int k = 0; k < m.rank && same; k++) same = k == unit || m.idx[k] == n.idx[k];
+    for (int k = 0; k < m.rank && same; k++) same = k == unit || window_same_offset(m.idx[k], n.idx[k]);
     return same;
 }
 
@@ -65,6 +71,23 @@ bool window_tile_axis(const Instr *load, int k, int *axis)
             break;
         }
     return true;
+}
+
+int64_t window_record(const Func *f, const Instr *i, int axis)
+{
+    MemParts m;
+    int64_t n = 1, at;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS);
+    if (!e || !ir_mem_parts(i, &m) || ir_attr(i, ATTR_ORDER) || f->params[m.param].stride[m.rank - 1] != 1)
+        return 0;
+    for (int a = axis + 1; a < m.rank; a++) {
+        int64_t extent = f->dims[f->params[m.param].dims[a]].extent;
+        if (extent < 1 || e->v[a] != extent || (steps && steps->v[a] != 1) || !ir_is_const(m.idx[a], &at) ||
+            at)
+            return 0;
+        n *= extent;
+    }
+    return n;
 }
 
 bool window_has_runs(const Layout *l, int axis, int run)

@@ -7,6 +7,9 @@
 /* The sum of a value, which is returned, and of *constant; NULL: there is only the constant. */
 Value *window_offset_base(Value *offset, int64_t *constant);
 
+/* Whether two offsets are one value, or the same constant. */
+bool window_same_offset(Value *, Value *);
+
 /* base + at, in the type `like`; base NULL: `at`. */
 Value *window_offset_at(Builder *, DType like, Value *base, int64_t at);
 
@@ -24,6 +27,11 @@ int64_t window_apart(const Instr *a, const Instr *b, int k);
 
 /* The axis of the tile that the tensor's axis `k` becomes. False: it becomes none. */
 bool window_tile_axis(const Instr *load, int k, int *axis);
+
+/* The elements behind the tensor's axis `axis` that the window has, if it has all of them in the order of
+ * memory and they are known: the record of which positions along the axis are next to each other. 0: it has
+ * not. */
+int64_t window_record(const Func *, const Instr *, int axis);
 
 /* The attributes of an access to as many positions side by side along the tensor's axis `unit` as `extent`
  * says, from where the window of `low` begins. It may reach beyond what was proven in range. */
