@@ -68,6 +68,8 @@ typedef struct LaunchShape {
                     runtime decides how many are; 0 and 1: a block has one program */
     int early_start; /* 1: waits itself for what is before it in its stream, so that it may be launched to
                         start earlier */
+    int neighbours;  /* CPU, 1: programs that follow each other write parts of the same lines, which meet if
+                        one  thread takes both */
     int64_t shared_bytes;        /* dynamic shared memory */
     int64_t scratch_bytes;       /* CPU: private memory of a thread, 64-byte aligned */
     int64_t workspace_bytes;     /* caller's workspace: this much ... */

@@ -33,15 +33,16 @@ static inline bool threads_in_region(void *(*find)(void *library, const char *na
 
 /* Takes the next programs, [*begin, *end) of `programs`, for one of the threads that count in *next what is
  * taken. False: there are none left. A thread takes an eighth of its part of what is left, so that threads of
- * uneven speed end together; one that is alone takes all. */
+ * uneven speed end together, or half of it where neighbours among the programs share lines of the output; one
+ * that is alone takes all. */
 static inline bool threads_take(
-    int64_t *next, int64_t programs, int64_t threads, int64_t *begin, int64_t *end)
+    int64_t *next, int64_t programs, int64_t threads, bool neighbours, int64_t *begin, int64_t *end)
 {
-    enum { PIECES = 8 };
+    enum { PIECES = 8, OF_NEIGHBOURS = 2 };
     int64_t at = __atomic_load_n(next, __ATOMIC_RELAXED), n;
     do {
         if (at >= programs) return false;
-        n = threads > 1 ? (programs - at) / (threads * PIECES) : programs;
+        n = threads > 1 ? (programs - at) / (threads * (neighbours ? OF_NEIGHBOURS : PIECES)) : programs;
         if (n < 1) n = 1;
     } while (!__atomic_compare_exchange_n(next, &at, at + n, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     *begin = at;

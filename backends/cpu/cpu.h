@@ -231,6 +231,7 @@ typedef struct Plan {
         kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
     int64_t line_ends_at; /* where the ends of rows stay in scratch (line_ends.c) */
     int line_ends;        /* the steps with such */
+    bool neighbours;      /* one of them copies tiles, whose neighbours have the other parts of lines */
     int64_t row_aside;    /* bytes of the longest row that is computed aside */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */

@@ -210,15 +210,28 @@ static double positive_factor(const Value *v, Value **of)
     return 0;
 }
 
-/* Whether v is x less the maximum of x, or a positive multiple: at most 0, or a NaN. */
+/* The reduction `op` whose results v repeats along the axis that it went along, each for the row that it is
+ * of; NULL: v is something else. */
+const Instr *eval_repeated(const Value *v, Op op)
+{
+    const Value *wide = v;
+    const Instr *of_rows = v->def && v->def->op == OP_BROADCAST ? v->def : NULL;
+    if (of_rows) v = ir_operand(of_rows, 0);
+    const Type *narrow = v->type;
+    while (v->def && (v->def->op == OP_RESHAPE || v->def->op == OP_SPLAT)) v = ir_operand(v->def, 0);
+    if (!v->def || v->def->op != op) return NULL;
+    for (int a = 0; of_rows && a < wide->type->rank; a++)
+        if (a != ir_attr_int(v->def, ATTR_AXIS, 0) && narrow->shape[a] != wide->type->shape[a]) return NULL;
+    return v->def;
+}
+
+/* Whether v is x less the maximum of its row, or a positive multiple: at most 0, or a NaN. */
 static bool is_less_its_maximum(Value *v)
 {
     while (positive_factor(v, &v) > 0);
-    if (!v->def || v->def->op != OP_SUB) return false;
-    const Value *m = ir_operand(v->def, 1);
-    while (m->def && (m->def->op == OP_BROADCAST || m->def->op == OP_RESHAPE || m->def->op == OP_SPLAT))
-        m = ir_operand(m->def, 0);
-    return m->def && m->def->op == OP_REDUCE_MAX && ir_operand(m->def, 0) == ir_operand(v->def, 0);
+    const Instr *m =
+        v->def && v->def->op == OP_SUB ? eval_repeated(ir_operand(v->def, 1), OP_REDUCE_MAX) : NULL;
+    return m && ir_operand(m, 0) == ir_operand(v->def, 0);
 }
 
 /* exp or exp2 of x. */
@@ -258,11 +271,18 @@ static bool is_same_along(const Value *v, int axis)
            (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
 }
 
+/* Whether v is a power of x less its maximum: of [0, 1], or a NaN. */
+static bool is_at_most_one(const Value *v)
+{
+    return v->def && (v->def->op == OP_EXP || v->def->op == OP_EXP2) &&
+           is_less_its_maximum(ir_operand(v->def, 0));
+}
+
 static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
 {
     bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
     if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
-    return quotient_of_row(e, v[0], v[1]);
+    return quotient_of_row(e, v[0], v[1], is_at_most_one(ir_operand(i, 0)));
 }
 
 /* What takes fewer instructions because of what its operands are; NULL: nothing does. */

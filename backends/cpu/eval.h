@@ -53,8 +53,10 @@ typedef struct RowPlace {
 } RowPlace;
 RowPlace row_enter(Eval *);
 void row_leave(Eval *, RowPlace);
+/* The reduction `op` whose results v repeats along its axis, for each row its own; NULL: it is not so. */
+const Instr *eval_repeated(const Value *v, Op op);
 /* quotient.c: x / y for a y that is the same in the whole row; whether it takes less time than to divide. */
-LLVMValueRef quotient_of_row(Eval *, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef quotient_of_row(Eval *, LLVMValueRef x, LLVMValueRef y, bool in_0_1);
 bool quotient_pays(const CpuTarget *);
 /* exponential.c, on f32: of x <= 0 and of NaN, 2^(factor x) likewise; 2^(factor x) for results of 16 bits
  * (plan_need). */

@@ -409,6 +409,8 @@ LLVMModuleRef cpu_generate(
     out->n_slots = (int)g->slot_list.len;
     out->messages = g->messages.data;
     out->n_messages = (int)g->messages.len;
-    out->shape = (LaunchShape){ .threads = 1, .cluster = 1, .scratch_bytes = p->scratch_bytes };
+    out->shape = (LaunchShape){
+        .threads = 1, .cluster = 1, .neighbours = p->neighbours, .scratch_bytes = p->scratch_bytes
+    };
     return g->module;
 }

@@ -82,6 +82,8 @@ void plan_line_ends(Plan *p)
         if (!writes_rows(p, s)) continue;
         s->line_ends = ++p->line_ends;
         int64_t bytes = s->shape[s->rank - 1] * dtype_bytes(store_of(s)->value->type->dtype);
+        const Instr *stored = store_of(s)->value->def;
+        p->neighbours |= stored && stored->op == OP_LOAD;
         if (stores_buffer(p, s)) continue;
         s->row_aside = true;
         if (bytes > p->row_aside) p->row_aside = bytes;
@@ -119,24 +121,50 @@ static void send_line(Gen *g, LLVMValueRef v, LLVMValueRef at)
     memory_bypass(g, s);
 }
 
-/* Writes the bytes of the line at `from` that have their bit: under a mask, or one by one. Bytes beside them
- * may be another thread's. */
+/* The bits of the bytes that make whole words of four bytes. */
+static LLVMValueRef whole_words(Gen *g, LLVMValueRef bits)
+{
+    LLVMValueRef all = bits;
+    for (int k = 1; k <= 2; k *= 2)
+        all = LLVMBuildAnd(g->b, all, LLVMBuildLShr(g->b, all, gen_int(g, k), ""), "");
+    all = LLVMBuildAnd(g->b, all, gen_int(g, 0x1111111111111111), "");
+    return LLVMBuildMul(g->b, all, gen_int(g, 15), "");
+}
+
+static LLVMValueRef bit_function(Gen *g, const char *name, LLVMValueRef x, bool zero_too)
+{
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i1, 0, false) };
+    return gen_intrinsic(g, name, (LLVMTypeRef[]){ g->i64 }, 1, v, zero_too ? 2 : 1);
+}
+
+/* One by one. */
+static void store_single_bytes(Gen *g, LLVMValueRef from, LLVMValueRef at, LLVMValueRef bits)
+{
+    Loop l;
+    LLVMValueRef left = gen_alloca(g, g->i64, "left");
+    LLVMBuildStore(g->b, bits, left);
+    gen_loop(g, &l, gen_int(g, 0), bit_function(g, "llvm.ctpop", bits, false), 1);
+    LLVMValueRef rest = LLVMBuildLoad2(g->b, g->i64, left, ""), k = bit_function(g, "llvm.cttz", rest, true);
+    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, g->i8, gen_ptr(g, from, k), ""), gen_ptr(g, at, k));
+    LLVMBuildStore(g->b, LLVMBuildAnd(g->b, rest, LLVMBuildSub(g->b, rest, gen_int(g, 1), ""), ""), left);
+    gen_loop_end(g, &l);
+}
+
+/* Writes the bytes of the line at `from` that have their bit: under a mask, which where there is none of
+ * bytes is one of words, and then single bytes. Bytes beside them may be another thread's. So a line takes
+ * few stores, and the processor asks for several lines at once. */
 static void store_bytes(Gen *g, LLVMValueRef from, LLVMValueRef at, LLVMValueRef bits)
 {
-    LLVMTypeRef types[] = { gen_vec(g->i8, LINE), g->ptr };
-    if (memory_has_masks(g, LINE)) {
-        LLVMValueRef args[] = { load_bytes(g, from), at, mask_of(g, bits) };
-        gen_intrinsic(g, "llvm.masked.store", types, 2, args, 3);
-        return;
+    bool of_bytes = memory_has_masks(g, LINE);
+    LLVMTypeRef line = of_bytes ? gen_vec(g->i8, LINE) : gen_vec(g->i32, LINE / 4);
+    LLVMValueRef words = whole_words(g, bits), mask = mask_of(g, of_bytes ? bits : words);
+    if (!of_bytes) {
+        mask = LLVMBuildBitCast(g->b, LLVMBuildSExt(g->b, mask, gen_vec(g->i8, LINE), ""), line, "");
+        mask = LLVMBuildICmp(g->b, LLVMIntNE, mask, LLVMConstNull(line), "");
     }
-    Loop l;
-    If there;
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), bytes_of(g), 1);
-    LLVMValueRef bit = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, k, ""), gen_int(g, 1), "");
-    gen_if(g, &there, icmp(g, LLVMIntNE, bit, gen_int(g, 0)));
-    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, g->i8, gen_ptr(g, from, k), ""), gen_ptr(g, at, k));
-    gen_endif(g, &there);
-    gen_loop_end(g, &l);
+    LLVMValueRef args[] = { LLVMBuildBitCast(g->b, load_bytes(g, from), line, ""), at, mask };
+    gen_intrinsic(g, "llvm.masked.store", (LLVMTypeRef[]){ line, g->ptr }, 2, args, 3);
+    if (!of_bytes) store_single_bytes(g, from, at, LLVMBuildXor(g->b, bits, words, ""));
 }
 
 /* One line of the table: where its key and its bytes are, and what they are. */
@@ -398,11 +426,16 @@ void line_ends_put(Nest *n, const Eval *row)
 /* At the end of the call: writes the parts whose lines no other part completed, and clears their keys. */
 void line_ends_finish(Gen *g)
 {
+    enum {
+        AHEAD = 8
+    }; /* places; behind the last key there are bytes, and what they name may be prefetched */
     If some;
     Loop l;
     if (!g->line_ends) return;
     gen_if(g, &some, LLVMBuildLoad2(g->b, g->i1, g->line_ends, ""));
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, places_of(g)), 1);
+    Place later = place_at(g, keys_of(g), gen_iadd(g, i, gen_int(g, AHEAD)));
+    memory_prefetch(g, line_of(g, &later), 3);
     Place p = place_at(g, keys_of(g), i);
     write_through(g, &p);
     LLVMBuildStore(g->b, gen_int(g, 0), p.key);

@@ -169,11 +169,13 @@ enum {
  * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
-    int base = plan_lanes(g->target), lanes = base, work = 0;
-    bool along = false, narrow = false, lengthy = extent >= 16 * base;
+    int base = plan_lanes(g->target), lanes = base, work = 0, buffered = 0;
+    bool along = false, narrow = false, stores = !g->target->avx512, lengthy = extent >= 16 * base;
     for (const Sink *k = s->sinks; k; k = k->next) {
         work += plan_cost(g->plan, k->value);
+        if (k->kind == SINK_BUFFER && k->value->def) buffered += plan_op_cost(k->value->def);
         along |= reduce_along_chunks(s, k);
+        stores &= k->kind == SINK_STORE;
     }
     for (const Sink *k = s->sinks; k; k = k->next) {
         if (k->kind == SINK_PACK && k->value->type->shape[1] == 1) return 1;
@@ -183,7 +185,8 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
     if (lengthy && !(s->in && plan_rare(s->in)))
-        lanes = (along || narrow) && (g->target->avx512 || work <= HEAVY) ? 4 * base : 2 * base;
+        lanes = (along || narrow || stores) && (g->target->avx512 || work + buffered <= HEAVY) ? 4 * base
+                                                                                               : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 

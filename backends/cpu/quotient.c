@@ -42,16 +42,37 @@ static LLVMValueRef half(Gen *g, LLVMValueRef v, int which)
     return gen_shuffle(g, v, NULL, mask, n);
 }
 
-/* Whether all lanes of x are in reach: below `limit`, which has as many lanes as a register. */
-static LLVMValueRef all_below(Gen *g, LLVMValueRef x, LLVMValueRef limit)
+/* The largest or the smallest integers of x, as many as a register has lanes. */
+static LLVMValueRef extremes(Gen *g, const char *name, LLVMValueRef x)
 {
-    LLVMValueRef most = above_least(g, x, X_REACH);
-    while (gen_lanes(most) > gen_lanes(limit)) {
-        LLVMValueRef h[] = { half(g, most, 0), half(g, most, 1) };
-        most = gen_intrinsic(g, "llvm.smax", (LLVMTypeRef[]){ LLVMTypeOf(h[0]) }, 1, h, 2);
+    while (gen_lanes(x) > plan_lanes(g->target)) {
+        LLVMValueRef h[] = { half(g, x, 0), half(g, x, 1) };
+        x = gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(h[0]) }, 1, h, 2);
     }
-    LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, most, limit, "");
-    return gen_intrinsic(g, "llvm.vector.reduce.and", (LLVMTypeRef[]){ LLVMTypeOf(below) }, 1, &below, 1);
+    return x;
+}
+
+static LLVMValueRef all_lanes(Gen *g, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef limit)
+{
+    LLVMValueRef yes = LLVMBuildICmp(g->b, p, x, gen_splat(g, limit, gen_lanes(x)), "");
+    return gen_intrinsic(g, "llvm.vector.reduce.and", (LLVMTypeRef[]){ LLVMTypeOf(yes) }, 1, &yes, 1);
+}
+
+/* Which numbers x are in reach, as a limit for all_in_reach; none if y, of which `near` says it, is not. The
+ * bits of numbers of [0, 1], and of NaN without a sign, are integers in the order of the numbers. */
+static LLVMValueRef limit_of(Gen *g, LLVMValueRef near, bool in_0_1)
+{
+    LLVMValueRef limit = in_0_1 ? LLVMConstInt(g->i32, ((uint32_t)(BIAS - X_REACH) << 23) - 1, false)
+                                : out_of_reach(g, X_REACH);
+    return LLVMBuildSelect(
+        g->b, near, limit, LLVMConstInt(g->i32, in_0_1 ? 0x7fffffffu : 0x80000000u, false), "");
+}
+
+static LLVMValueRef all_in_reach(Gen *g, LLVMValueRef x, LLVMValueRef limit, bool in_0_1)
+{
+    if (!in_0_1) return all_lanes(g, LLVMIntSLT, extremes(g, "llvm.smax", above_least(g, x, X_REACH)), limit);
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, x, gen_vec(g->i32, gen_lanes(x)), "");
+    return all_lanes(g, LLVMIntSGT, extremes(g, "llvm.smin", bits), limit);
 }
 
 static LLVMValueRef multiply_add(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
@@ -60,24 +81,23 @@ static LLVMValueRef multiply_add(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMVal
     return gen_intrinsic(g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(a) }, 1, v, 3);
 }
 
-LLVMValueRef quotient_of_row(Eval *e, LLVMValueRef x, LLVMValueRef y)
+LLVMValueRef quotient_of_row(Eval *e, LLVMValueRef x, LLVMValueRef y, bool in_0_1)
 {
     Gen *g = e->g;
-    int n = gen_lanes(x), lanes = plan_lanes(g->target);
+    int n = gen_lanes(x);
     RowPlace p = row_enter(e);
     LLVMValueRef one = LLVMConstReal(g->f32, 1), y1 = LLVMBuildExtractElement(g->b, y, gen_int(g, 0), "");
     LLVMValueRef r = gen_splat(g, LLVMBuildFDiv(g->b, one, y1, ""), n);
     LLVMValueRef near =
         LLVMBuildICmp(g->b, LLVMIntSLT, above_least(g, y1, Y_REACH), out_of_reach(g, Y_REACH), "");
-    LLVMValueRef none = LLVMConstInt(g->i32, 0x80000000u, false);
-    LLVMValueRef limit = gen_splat(g, LLVMBuildSelect(g->b, near, out_of_reach(g, X_REACH), none, ""), lanes);
+    LLVMValueRef limit = limit_of(g, near, in_0_1);
     LLVMValueRef cell = gen_alloca(g, LLVMTypeOf(x), "quotient");
     row_leave(e, p);
     LLVMValueRef q = LLVMBuildFMul(g->b, x, r, "");
     q = multiply_add(g, multiply_add(g, LLVMBuildFNeg(g->b, q, ""), y, x), r, q);
     LLVMBuildStore(g->b, q, cell);
     If far;
-    gen_if(g, &far, LLVMBuildNot(g->b, all_below(g, x, limit), ""));
+    gen_if(g, &far, LLVMBuildNot(g->b, all_in_reach(g, x, limit, in_0_1), ""));
     LLVMBuildStore(g->b, LLVMBuildFDiv(g->b, x, y, ""), cell);
     gen_endif(g, &far);
     return LLVMBuildLoad2(g->b, LLVMTypeOf(x), cell, "");

@@ -134,6 +134,63 @@ static LLVMValueRef add_product(Eval *e, const Instr *product, LLVMValueRef sum,
     return gen_intrinsic(e->g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(sum) }, 1, v, 3);
 }
 
+/* --- maxima in which a NaN need not show --------------------------------------------------------------- */
+
+/* Whether all that uses `powers`, a row of them, are their sum and their quotients by it. */
+static bool sum_and_quotients(const Value *powers, const Instr *max)
+{
+    for (const Use *u = powers->uses; u; u = u->next) {
+        const Instr *i = u->user, *sum = i;
+        if (i->op == OP_DIV && ir_operand(i, 0) == powers)
+            sum = eval_repeated(ir_operand(i, 1), OP_REDUCE_SUM);
+        if (!sum || sum->op != OP_REDUCE_SUM || ir_operand(sum, 0) != powers ||
+            ir_attr_int(sum, ATTR_AXIS, 0) != ir_attr_int(max, ATTR_AXIS, 0))
+            return false;
+    }
+    return true;
+}
+
+/* Whether all that uses `v`, x less its maximum times a constant, are powers of it that are used so. */
+static bool in_powers(const Value *v, const Instr *max)
+{
+    double factor;
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Value *r = u->user->n_results == 1 ? ir_result(u->user) : NULL;
+        bool power = u->user->op == OP_EXP || u->user->op == OP_EXP2;
+        bool scaled = u->user->op == OP_MUL && (ir_is_const_float(ir_operand(u->user, 0), &factor) ||
+                                                   ir_is_const_float(ir_operand(u->user, 1), &factor));
+        if (!r || !(power ? sum_and_quotients(r, max) : scaled && in_powers(r, max))) return false;
+    }
+    return true;
+}
+
+/* Whether all that uses the maximum `v` of x, along the row, is x less it, which is used so. */
+static bool shifts_powers(const Value *v, const Instr *max)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        if (i->n_results != 1) return false;
+        bool passes = i->op == OP_BROADCAST || i->op == OP_RESHAPE || i->op == OP_SPLAT;
+        if (passes && shifts_powers(ir_result(i), max)) continue;
+        bool less = i->op == OP_SUB && ir_operand(i, 0) == ir_operand(max, 0) &&
+                    eval_repeated(ir_operand(i, 1), OP_REDUCE_MAX) == max;
+        if (!less || !in_powers(ir_result(i), max)) return false;
+    }
+    return true;
+}
+
+/* A maximum is NaN where an element is. In a softmax that element's own power is NaN, and so are the sum and
+ * all quotients, whatever the maximum is: then it takes one instruction instead of three, which forgets it.
+ */
+static bool forgets_nan(const Sink *k)
+{
+    return k->instr->op == OP_REDUCE_MAX && k->value->type->dtype == DT_F32 &&
+           shifts_powers(ir_result(k->instr), k->instr);
+}
+
+static LLVMValueRef larger_or_second(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+
 /* --- accumulators of short rows ----------------------------------------------------------------------- */
 
 bool reduce_can_be_held(const Step *s, const Sink *k)
@@ -204,7 +261,7 @@ void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va
             combine_arg(g, k, &old, &place, x, places(g, coord[va], e->lanes, true));
             LLVMBuildStore(g->b, place, a->place[w]);
         } else {
-            old = combine(g, k, old, x);
+            old = forgets_nan(k) ? larger_or_second(g, old, x) : combine(g, k, old, x);
         }
         LLVMBuildStore(g->b, old, a->value[w]);
         return;

@@ -5,7 +5,7 @@
 #include "runtime/cache/artifact.h"
 
 enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* limits that no valid file exceeds */
-static const char magic[] = "TILEART6";              /* its first 8 bytes */
+static const char magic[] = "TILEART7";              /* its first 8 bytes */
 
 /* The version of the format. It changes when the meaning of stored data changes: operations of evaluated
  * code, slots, types. */
@@ -55,6 +55,7 @@ static void put_shape(Text *t, const LaunchShape *s)
     put(t, s->shares);
     put(t, s->abreast);
     put(t, s->early_start);
+    put(t, s->neighbours);
     put(t, s->shared_bytes);
     put(t, s->scratch_bytes);
     put(t, s->workspace_bytes);
@@ -234,6 +235,7 @@ static void get_artifact(Reader *r, Artifact *a)
     s->shares = (int)get_in(r, 0, 64);
     s->abreast = (int)get_in(r, 0, 32);
     s->early_start = (int)get_in(r, 0, 1);
+    s->neighbours = (int)get_in(r, 0, 1);
     s->shared_bytes = get_in(r, 0, 1 << 30);
     s->scratch_bytes = get_in(r, 0, (int64_t)1 << 32);
     s->workspace_bytes = get_in(r, 0, (int64_t)1 << 48);

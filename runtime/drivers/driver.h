@@ -57,6 +57,7 @@ typedef struct DriverLaunch {
     int cluster;
     bool early_start;     /* the code itself waits for its predecessor in the stream */
     size_t scratch_bytes; /* CPU */
+    bool neighbours;      /* CPU: programs that follow each other share lines of the output */
     void *stream;
 } DriverLaunch;
 

@@ -229,7 +229,8 @@ static void run_share(void *run)
         atomic_store(&r->no_memory, 1);
         return;
     }
-    for (bool again = false; threads_take(&r->next, l->programs, r->threads, &begin, &end); again = true)
+    for (bool again = false; threads_take(&r->next, l->programs, r->threads, l->neighbours, &begin, &end);
+        again = true)
         if (!run_pieces(r, begin, end, &piece, s ? s + 1 : NULL, again)) {
             atomic_store(&r->failed, 1);
             break;

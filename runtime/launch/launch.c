@@ -126,6 +126,7 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
         .cluster = s->cluster,
         .early_start = s->early_start,
         .scratch_bytes = (size_t)s->scratch_bytes,
+        .neighbours = s->neighbours,
         .stream = stream };
     DriverError e;
     tile_status st = c->driver->ops->launch(c->driver, v->function, &d, &e);

@@ -222,7 +222,7 @@ static int grid_too_large(const Launch *l, int64_t n, const char *target)
 static int find_programs(Launch *l, const int64_t *p, const char *target)
 {
     int64_t derived[PLAN_MAX_DERIVED];
-    const int64_t *grid = evaluate(l, p + 1 + 3 * p[0] + 3, 0, derived);
+    const int64_t *grid = evaluate(l, p + 1 + 3 * p[0] + PLAN_SIZES, 0, derived);
     int status = check_axes(l, derived);
     if (status) return status;
     for (int i = 0; i < 3; i++) l->grid[i] = 1;

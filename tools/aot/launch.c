@@ -95,6 +95,7 @@ typedef struct Job {
     const uint64_t *slots;
     char *scratch;
     int64_t programs, threads, scratch_bytes, next;
+    bool neighbours;
     int failed;
 } Job;
 
@@ -103,7 +104,8 @@ static void run_share(Job *j, int thread)
 {
     void *scratch = j->scratch + thread * j->scratch_bytes;
     int64_t begin, end;
-    for (bool again = false; threads_take(&j->next, j->programs, j->threads, &begin, &end); again = true)
+    for (bool again = false; threads_take(&j->next, j->programs, j->threads, j->neighbours, &begin, &end);
+        again = true)
         if (j->kernel(j->slots, begin, end, scratch, again))
             __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
@@ -223,7 +225,7 @@ static int launch_variant(
     for (int64_t i = 0; i < n_slots; i++)
         slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n)
                                               : slot(l, s + 3 * i, own, &sink);
-    Job job = { kernel, slots, block, l->programs, n, scratch, 0, 0 };
+    Job job = { kernel, slots, block, l->programs, n, scratch, 0, sizes[3] != 0, 0 };
     if (n == 1) run_share(&job, 0);
     else if (t->run) t->run(t->pool, n, work, &job);
     else run_threads(&job, n);

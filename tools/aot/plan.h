@@ -13,8 +13,8 @@
  *              optional parameter: is it given;
  *              dims, then each: extent, -1 or -2, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
- *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap,
- *              work
+ *              scratch bytes, workspace bytes, workspace bytes a thread, 1 if neighbours among the programs
+ *              share lines of the output;  programs: extents, grid, remap, work
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
  *            b, c, value;  each result: a word
  * level: LEVEL_.. of a processor (ir/cpu_level.h); 0 on a GPU. assume: what must hold of the arguments.
@@ -32,10 +32,11 @@
 #define TILE_PLAN_H
 
 enum {
-    PLAN_VERSION = 5,
+    PLAN_VERSION = 6,
     PLAN_HEAD = 6,
     PLAN_PARAM_WORDS = 15,
     PLAN_VARIANT_HEAD = 5,
+    PLAN_SIZES = 4, /* words between the slots and the programs */
     PLAN_MAX_RANK = 8,
     PLAN_MAX_WORDS = 128,
     PLAN_MAX_PARAMS = 256,

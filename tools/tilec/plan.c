@@ -324,6 +324,7 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     push(s, w, a->shape.scratch_bytes);
     push(s, w, a->shape.workspace_bytes);
     push(s, w, a->shape.workspace_per_block);
+    push(s, w, a->shape.neighbours);
     const char *why =
         f->n_dims > PLAN_MAX_DIMS || a->n_slots > PLAN_MAX_SLOTS ? "too many dimensions or arguments" : NULL;
     if (!why) why = write_program(s, f, f->extents, false, w);

@@ -144,10 +144,10 @@ static void test_fetches(const char *examples, const char *cpu, const char *cons
 }
 
 /* Every program is taken once, by pieces that become smaller, and the last ones are single programs. */
-static void test_division(int64_t programs, int64_t threads)
+static void test_division(int64_t programs, int64_t threads, bool neighbours)
 {
     int64_t next = 0, begin, end, done = 0, last = programs, calls = 0;
-    while (threads_take(&next, programs, threads, &begin, &end)) {
+    while (threads_take(&next, programs, threads, neighbours, &begin, &end)) {
         expect(begin == done && end > begin && end <= programs, "programs are left out", programs);
         expect(end - begin <= last, "a piece is larger than the one before", programs);
         last = end - begin;
@@ -196,7 +196,8 @@ int main(int argc, char **argv)
 #endif
     for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
         for (int64_t threads = 1; threads < 70; threads = 3 * threads + 1)
-            if (programs[k] < INT64_MAX || threads < 5) test_division(programs[k], threads);
+            for (int neighbours = 0; neighbours < 2; neighbours++)
+                if (programs[k] < INT64_MAX || threads < 5) test_division(programs[k], threads, neighbours);
     printf("%d failures\n", failures);
     return failures != 0;
 }

@@ -11,7 +11,12 @@ static int cpu_level_read(void) { return fake_level; }
 #include "tools/aot/launch.c"
 #include <sys/wait.h>
 
-enum { N_VARIANTS = 4, VARIANT_WORDS = PLAN_VARIANT_HEAD + 2 + 3 + 4 * 3, WRONG = -2, UNSUPPORTED = -1 };
+enum {
+    N_VARIANTS = 4,
+    VARIANT_WORDS = PLAN_VARIANT_HEAD + 2 + PLAN_SIZES + 4 * 3,
+    WRONG = -2,
+    UNSUPPORTED = -1
+};
 
 static int taken;
 /* Code of a level: it runs the one program. */
