@@ -145,9 +145,13 @@ bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
 /* cost.c: of a tensor, all of it. */
 double cost_tensor_bytes(const Func *, const EvalEnv *, int param);
 
+/* cost_waits.c: how often threads wait for loads to registers in so many rounds of a loop: loads of rounds
+ * that are taken together, or issued so many rounds ahead, are under way at once. */
+double cost_waits_of(const CostWalk *, const Instr *loop, double rounds);
+
 /* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
 enum { COST_UNKNOWN_ITERATIONS = 16 };
-int64_t cost_unknown_iterations(const CostWalk *, Block *body);
+int64_t cost_unknown_iterations(CostWalk *, Block *body);
 
 /* cost_cached.c: the bytes of sectors that come from L2 for a load of `bytes` bytes in one of the
  * `times` that its block runs, beside what other loads of the block have brought. */

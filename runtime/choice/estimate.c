@@ -188,17 +188,25 @@ static double chained_arithmetic(const Estimate *e, double arithmetic)
     return (e->c->consumers > 2 ? e->m->arithmetic_chained : e->m->arithmetic_chained_two) * arithmetic;
 }
 
-/* The wait for one stage of data, shared by the stages that are free to run ahead. */
+/* The part of what programs load that comes from memory. */
+static double from_memory(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double loaded = (double)c->programs * ctas_of_a_program(c) * c->in;
+    return c->in > 0 ? fmin(1, c->memory / loaded) : 0;
+}
+
+/* The wait for one stage of data, shared by the stages that are free to run ahead. Loads to registers in a
+ * loop are waited for whenever rounds that are taken together begin. */
 static double data_wait(const Estimate *e, double l2)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
+    if (e->loops) return (m->load_latency + m->load_memory * from_memory(e)) * c->trips / e->iterations;
     double stages = c->stages ? c->stages : m->stages_unknown;
-    double loaded = (double)c->programs * ctas_of_a_program(c) * c->in;
-    double from_memory = c->in > 0 ? fmin(1, c->memory / loaded) : 0;
     double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
     double free = stages - (c->chained ? m->held_stages_chained : m->held_stages);
-    return (m->latency + longer * from_memory + l2) / fmax(free, m->least_stages);
+    return (m->latency + longer * from_memory(e) + l2) / fmax(free, m->least_stages);
 }
 
 static double meeting_time(const Estimate *e)
@@ -250,7 +258,8 @@ static void estimate_iteration(Estimate *e)
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
     double slower = slowdown(e);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
-    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
+    double ahead = e->loops ? 0 : t->wait, before = t->wait - ahead; /* of the work, and in front of it */
+    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, ahead, t->producer, t->cp_async) + before +
                m->iteration + meeting_time(e);
     t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
     t->alone *= slower;
@@ -283,22 +292,6 @@ static double end_time(const Estimate *e)
     if (!c->consumers) return end;
     double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);
     return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
-}
-
-/* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA.
- * Where a share has parts of two programs, it has the end of one and the beginning of the next. Who joins a
- * tile reads all of its parts. */
-static double shares_time(const Estimate *e, double rest, double walk, double end)
-{
-    const Cost *c = e->c;
-    const DeviceModel *m = e->m;
-    double share = fmax(rest, 1.0 / c->shares), parts = 1 / share, ends = begin_time(e) + end, own = 1;
-    if (rest <= 0) return 0;
-    if (c->uneven_shares) {
-        parts++;
-        own++;
-    }
-    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
 }
 
 /* Whether the programs of a launch share what bounds them: TMA's bytes come from L2 and memory, which are the
@@ -335,7 +328,7 @@ static double programs_time(const Estimate *e)
         double walk = multiplies(c) ? e->iterations * t->alone : 0;
         if (c->shares > 1)
             return begin + m->scheduler + floor(n) * fmax(steady, walk + end) +
-                   shares_time(e, n - floor(n), fmax(steady - store, walk), end);
+                   cost_shares_time(c, m, n - floor(n), fmax(steady - store, walk), begin + end);
         double ends = uneven ? mine : ceil(n);
         return begin + m->scheduler + fmax(mine * (steady - store) + ends * store, mine * walk + ends * end);
     }
@@ -349,6 +342,14 @@ static double programs_time(const Estimate *e)
         each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
     double chain = ends * (begin + end) + rounds * e->iterations * each;
     return multiplies(c) ? fmax(busy, chain) : BLEND(m->blend_iteration, busy, chain);
+}
+
+/* The program with the longest range of a loop whose ranges are loaded, from its beginning to its end: ranges
+ * differ, and the mean is counted. */
+static double longest_range(const Estimate *e)
+{
+    double longest = e->m->longest_range * e->iterations * e->iteration.alone;
+    return e->c->ragged ? begin_time(e) + longest + end_time(e) : 0;
 }
 
 /* --- memory ------------------------------------------------------------------------------------------ */
@@ -487,7 +488,8 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
         double most = floor((double)e.t->sm_registers / ((double)c->threads * c->registers));
         e.resident = fmin(e.resident, fmax(1, most));
     }
-    double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
+    double rest = fmax(programs_time(&e), longest_range(&e));
+    double bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = fmax(memory_time(&e, bytes) / part, c->added * (double)c->programs / e.m->added);
     memory += last_round(&e, memory) + l2_hits_time(&e);
     *bound = bound_of(&e, part, memory, rest);

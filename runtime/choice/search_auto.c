@@ -8,7 +8,8 @@
 
 enum {
     MOST_AUTO = 40,
-    REACH = 2, /* values to either side */
+    MOST_WARPS = 30, /* more, where other numbers of warps are looked at */
+    REACH = 2,       /* values to either side */
     CYCLES = 3,
     LEAST_WORK = 1 << 25, /* on a CPU: half a millisecond; for less, other code is not worth compiling */
     MATRIX_ROWS =
@@ -22,6 +23,9 @@ static const double BETTER_SPECIALIZED = 0.97;
 /* The same of tiles whose height and width change at once: what a tile takes besides its work is not known so
  * exactly. */
 static const double BETTER_SHAPE = 0.97;
+
+/* The same of other numbers of warps. */
+static const double BETTER_WARPS = 0.95;
 
 /* Is this the way through the block? See search_points.h. */
 bool search_has_autos(const Search *z)
@@ -75,7 +79,7 @@ static void fix_if_idle(Search *z, int from, int j)
     if (z->p->device.target->kind != TARGET_CPU || z->name[j].derived || v < 0) return;
     memcpy(at, z->point[from].at, sizeof at);
     at[j] = (uint8_t)v;
-    if (z->n_points >= MOST_AUTO || !search_add(z, at) || z->n_points == first) return;
+    if (z->n_points >= z->most || !search_add(z, at) || z->n_points == first) return;
     search_estimate(z);
     z->name[j].fixed = z->point[first].ns == z->point[from].ns;
 }
@@ -84,7 +88,7 @@ static void fix_if_idle(Search *z, int from, int j)
 static void add_value(Search *z, int from, int j, int v)
 {
     uint8_t at[MOST_NAMES];
-    if (z->n_points >= MOST_AUTO) return;
+    if (z->n_points >= z->most) return;
     memcpy(at, z->point[from].at, sizeof at);
     at[j] = (uint8_t)v;
     search_add(z, at);
@@ -122,6 +126,21 @@ static int least_that_covers(const Search *z, int from, int j)
     return least;
 }
 
+/* Without products: whether registers spill with the next smaller value too, so that the values between the
+ * best point and the smallest may be worse than either. */
+static bool holds_more_than_fits(const Search *z, int from, int j)
+{
+    const SearchPoint *p = &z->point[from];
+    const bool may = z->p->device.model && z->p->device.target->kind != TARGET_CPU && !p->products;
+    if (!may || !z->name[j].derived || !z->name[j].shapes_grid || !p->at[j]) return false;
+    for (int i = 0; i < z->n_points; i++) {
+        bool below = z->point[i].at[j] < p->at[j] && z->point[i].full > 1;
+        for (int k = 0; k < z->n_names && below; k++) below = k == j || z->point[i].at[k] == p->at[k];
+        if (below) return true;
+    }
+    return false;
+}
+
 /* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
  * estimate alike; returns the new best one. */
 static int improve_name(Search *z, int from, int j)
@@ -133,6 +152,7 @@ static int improve_name(Search *z, int from, int j)
     for (int v = here - reach; v <= here + reach; v++)
         if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
     if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);
+    if (holds_more_than_fits(z, from, j)) add_value(z, from, j, 0);
     while (z->n_points > first) {
         first = z->n_points;
         search_estimate(z);
@@ -167,7 +187,7 @@ static int exchange(Search *z, int from)
     uint8_t at[MOST_NAMES];
     int first = z->n_points;
     for (int i = 0; i < z->n_names; i++)
-        for (int j = i + 1; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+        for (int j = i + 1; j < z->n_names && z->n_points < z->most; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             if (!a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid ||
                 a->values[0].kind != FRONT_INT || b->values[0].kind != FRONT_INT)
@@ -196,7 +216,7 @@ static int other_shape(Search *z, int from)
     if (z->point[from].products || !z->p->device.model || z->p->device.target->kind == TARGET_CPU)
         return from;
     for (int i = 0; i < z->n_names; i++)
-        for (int j = 0; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+        for (int j = 0; j < z->n_names && z->n_points < z->most; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             memcpy(at, z->point[from].at, sizeof at);
             if (i == j || !a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid) continue;
@@ -235,7 +255,7 @@ static int lower_and_wider(Search *z, int from)
             memcpy(at, z->point[from].at, sizeof at);
             if (at[i] == least) continue;
             at[i] = (uint8_t)least;
-            for (int v = 0; v < useful(z, b) && z->n_points < MOST_AUTO; v++) {
+            for (int v = 0; v < useful(z, b) && z->n_points < z->most; v++) {
                 at[j] = (uint8_t)v;
                 if (b->values[v].i > value_of(z, from, j)) search_add(z, at);
             }
@@ -284,7 +304,7 @@ static int smaller_start(Search *z, int from)
         for (int j = 0; j < z->n_names; j++)
             if (z->name[j].derived && !z->name[j].order_only && at[j]) at[j]--;
         int before = z->n_points;
-        if (before >= MOST_AUTO || !search_add(z, at) || z->n_points == before) return from;
+        if (before >= z->most || !search_add(z, at) || z->n_points == before) return from;
         search_estimate(z);
         now = before;
         if (z->point[now].ns < INFINITY) return now;
@@ -299,10 +319,46 @@ static int overfull(const Search *z, int from)
     return from;
 }
 
+/* Takes the best of the next values of one name after the other, until none improves. */
+static int improve_all(Search *z, int now, int most)
+{
+    z->most = most;
+    for (int cycle = 0; cycle < CYCLES && z->n_points < most; cycle++) {
+        int before = now;
+        for (int j = 0; j < z->n_names; j++)
+            if (!z->name[j].fixed) now = improve_name(z, now, j);
+        now = other_shape(z, exchange(z, now));
+        if (same_sizes(z, now, before)) break;
+    }
+    return now;
+}
+
+/* The best sizes with more or fewer warps, where programs wait for what their loops load: with more warps of
+ * a program, more of it is under way at once, of larger tiles too. What the source or a pack says of warps
+ * stays. */
+static int other_warps(Search *z, int now)
+{
+    const int warps = search_hint_name(z, HINT_warps), first = z->n_points;
+    const SearchPoint *p = &z->point[now];
+    if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound != BOUND_LOADS || !p->trips)
+        return now;
+    int found = now;
+    z->name[warps].fixed = false;
+    z->most = MOST_AUTO + MOST_WARPS;
+    for (int v = 0; v < search_listed(&z->name[warps]); v++) add_value(z, now, warps, v);
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[found].ns * BETTER_WARPS) found = i;
+    found = improve_all(z, found, MOST_AUTO + MOST_WARPS);
+    z->name[warps].fixed = true;
+    return z->point[found].ns < z->point[now].ns * BETTER_WARPS ? found : now;
+}
+
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
  * says nothing where there are enough of them, nor of constants that do not shape the grid. */
 int search_autos(Search *z)
 {
+    z->most = MOST_AUTO;
     int now = z->p->only_if_needed ? 0 : clipped_start(z);
     search_estimate(z);
     if (!(z->point[now].ns < INFINITY) && z->point[0].ns < INFINITY) now = 0;
@@ -314,14 +370,8 @@ int search_autos(Search *z)
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed |= by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);
-    for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
-        int before = now;
-        for (int j = 0; j < z->n_names; j++)
-            if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = other_shape(z, exchange(z, now));
-        if (same_sizes(z, now, before)) break;
-    }
+    now = improve_all(z, now, MOST_AUTO);
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
     if (!fits) return overfull(z, now);
-    return z->p->device.model && !cpu ? search_smallest_ctas(z, now) : now;
+    return z->p->device.model && !cpu ? search_smallest_ctas(z, other_warps(z, now)) : now;
 }
