@@ -39,6 +39,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(stalls) \
     F(waits) \
     F(trips) \
+    F(trips_ahead) \
     F(meets) \
     F(across)
 

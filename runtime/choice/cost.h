@@ -24,19 +24,20 @@ typedef struct Cost {
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double split;        /* the same: at a sector, and lie across two lines */
     double ends;         /* of `alu`: outside of all loops */
-    double cut;        /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
-    double cp_async;   /* bytes that cp.async producers bring to stages
-                          (passes/kernel/warp_specialization/cp_async_producer.c) */
-    double again;      /* bytes of `in` that the program has read before, about */
-    double scalar;     /* scalar operations before the first load, about: divisions count as eight */
-    double steps;      /* scalar operations of a producer in its loops, likewise */
-    double iterations; /* rounds of loops that wait for data */
-    double stalls;     /* times that a program waits for loads which nothing runs ahead of */
-    double waits;      /* the same for tiles that are loaded to registers and multiplied in one iteration */
-    double trips;      /* times that a program waits for loads to registers in loops: those of several rounds
-                          may be under way together */
-    double meets;      /* barriers, reductions across lanes or warps */
-    double across;     /* what reductions across many warps take beside these */
+    double cut;         /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
+    double cp_async;    /* bytes that cp.async producers bring to stages
+                           (passes/kernel/warp_specialization/cp_async_producer.c) */
+    double again;       /* bytes of `in` that the program has read before, about */
+    double scalar;      /* scalar operations before the first load, about: divisions count as eight */
+    double steps;       /* scalar operations of a producer in its loops, likewise */
+    double iterations;  /* rounds of loops that wait for data */
+    double stalls;      /* times that a program waits for loads which nothing runs ahead of */
+    double waits;       /* the same for tiles that are loaded to registers and multiplied in one iteration */
+    double trips;       /* times that a program waits for loads to registers in loops: those of several rounds
+                           may be under way together */
+    double trips_ahead; /* the same of loads that are issued rounds ahead */
+    double meets;       /* barriers, reductions across lanes or warps */
+    double across;      /* what reductions across many warps take beside these */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */

@@ -450,7 +450,8 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
     if (w->traffic || !ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
+        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i),
+               fresh = i->op == OP_LOAD ? cost_new_part(w, i, &m) : 1;
         if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
             moved = bytes;
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
@@ -458,7 +459,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
         if (i->op == OP_LOAD) {
             cost_reads(w, m.param, bytes * times);
-            w->c.own += bytes * times;
+            w->c.own += fresh * bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
@@ -474,7 +475,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         double access = w->model->access;
         if (i->op == OP_STORE) access += stored_lines(w, i, m.values[0]->type);
-        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
+        w->c.alu += fresh * (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }

@@ -55,19 +55,30 @@ static bool follows_rounds(const Block *body, const Instr *load)
     return false;
 }
 
-double cost_waits_of(const CostWalk *w, const Instr *loop, double rounds)
+/* Whether the load's result is only carried on: a later round uses it (load-ahead). */
+static bool is_ahead(const Instr *load)
+{
+    const Instr *end = ir_terminator(load->block);
+    for (const Use *u = load->results[0].uses; u; u = u->next)
+        if (u->user != end) return false;
+    return true;
+}
+
+void cost_loop_waits(CostWalk *w, const Instr *loop, double rounds)
 {
     const Block *body = loop->blocks[0];
     int levels = 0;
-    bool apart = true;
-    if (w->roles || !w->plan) return 0;
+    bool apart = true, ahead = true;
+    if (w->roles || !w->plan) return;
     for (const Instr *i = body->first; i; i = i->next) {
         Path p = { body, MOST_SEEN };
         bool carried = false;
         int n = loads(i) ? loads_before(&p, &i->results[0], MOST_DEEP, &carried) : 0;
         if (n > levels) levels = n;
         if (n && carried && apart) apart = !follows_rounds(body, i);
+        if (n) ahead = ahead && is_ahead(i);
     }
     int together = apart ? gpu_rounds_together(w->f, w->plan, false, loop) : 1;
-    return levels * rounds / together;
+    if (ahead) w->c.trips_ahead += levels * rounds / together;
+    else w->c.trips += levels * rounds / together;
 }

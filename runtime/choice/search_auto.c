@@ -126,19 +126,14 @@ static int least_that_covers(const Search *z, int from, int j)
     return least;
 }
 
-/* Without products: whether registers spill with the next smaller value too, so that the values between the
- * best point and the smallest may be worse than either. */
-static bool holds_more_than_fits(const Search *z, int from, int j)
+/* Whether the least value of name `j` is looked at, however far it is: without products, tiles of middle
+ * sizes may be worse than large and small ones. Of several constants the others lead there. */
+static bool looks_at_least(const Search *z, int from, int j)
 {
-    const SearchPoint *p = &z->point[from];
-    const bool may = z->p->device.model && z->p->device.target->kind != TARGET_CPU && !p->products;
-    if (!may || !z->name[j].derived || !z->name[j].shapes_grid || !p->at[j]) return false;
-    for (int i = 0; i < z->n_points; i++) {
-        bool below = z->point[i].at[j] < p->at[j] && z->point[i].full > 1;
-        for (int k = 0; k < z->n_names && below; k++) below = k == j || z->point[i].at[k] == p->at[k];
-        if (below) return true;
-    }
-    return false;
+    int constants = 0;
+    for (int i = 0; i < z->n_names; i++) constants += z->name[i].derived;
+    return constants == 1 && z->name[j].derived && z->name[j].shapes_grid && z->p->device.model &&
+           !search_on_cpu(z) && !z->point[from].products;
 }
 
 /* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
@@ -152,7 +147,7 @@ static int improve_name(Search *z, int from, int j)
     for (int v = here - reach; v <= here + reach; v++)
         if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
     if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);
-    if (holds_more_than_fits(z, from, j)) add_value(z, from, j, 0);
+    if (looks_at_least(z, from, j)) add_value(z, from, j, 0);
     while (z->n_points > first) {
         first = z->n_points;
         search_estimate(z);
@@ -333,25 +328,64 @@ static int improve_all(Search *z, int now, int most)
     return now;
 }
 
+/* The best point whose loops over an axis have several iterations, or `best`. */
+static int best_of_tiles(const Search *z, int best)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        bool whole = !(z->point[i].ns < INFINITY);
+        for (int j = 0; j < z->n_names; j++)
+            whole |= z->name[j].whole >= 0 && z->point[i].at[j] == z->name[j].whole;
+        if (!whole && (found < 0 || search_is_less(z->point[i].ns, z->point[found].ns))) found = i;
+    }
+    return found < 0 ? best : found;
+}
+
+/* Adds point `from` with value `v` of the name `warps`, as it is and with as many times the elements of each
+ * constant as there are then warps: a thread's part stays. */
+static void add_with_warps(Search *z, int from, int warps, int v)
+{
+    const int64_t now = z->point[from].threads / z->p->device.target->wave, then = z->name[warps].values[v].i;
+    uint8_t at[MOST_NAMES];
+    add_value(z, from, warps, v);
+    for (int j = 0; j < z->n_names; j++) {
+        memcpy(at, z->point[from].at, sizeof at);
+        const int place =
+            z->name[j].derived && at[j] != z->name[j].whole
+                ? place_of(&z->name[j], useful(z, &z->name[j]), value_of(z, from, j) * then / (now ? now : 1))
+                : -1;
+        at[warps] = (uint8_t)v;
+        if (place < 0 || z->n_points >= z->most) continue;
+        at[j] = (uint8_t)place;
+        search_add(z, at);
+    }
+}
+
 /* The best sizes with more or fewer warps, where programs wait for what their loops load: with more warps of
  * a program, more of it is under way at once, of larger tiles too. What the source or a pack says of warps
  * stays. */
 static int other_warps(Search *z, int now)
 {
-    const int warps = search_hint_name(z, HINT_warps), first = z->n_points;
+    const int warps = search_hint_name(z, HINT_warps), first = z->n_points, tiles = best_of_tiles(z, now);
     const SearchPoint *p = &z->point[now];
-    if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound != BOUND_LOADS || !p->trips)
+    if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound == BOUND_MEMORY ||
+        !z->point[tiles].trips)
         return now;
-    int found = now;
     z->name[warps].fixed = false;
     z->most = MOST_AUTO + MOST_WARPS;
-    for (int v = 0; v < search_listed(&z->name[warps]); v++) add_value(z, now, warps, v);
+    for (int v = 0; v < search_listed(&z->name[warps]); v++) {
+        add_with_warps(z, tiles, warps, v);
+        if (tiles != now) add_value(z, now, warps, v);
+    }
     search_estimate(z);
+    int from = tiles, found = now;
     for (int i = first; i < z->n_points; i++)
-        if (z->point[i].ns < z->point[found].ns * BETTER_WARPS) found = i;
-    found = improve_all(z, found, MOST_AUTO + MOST_WARPS);
+        if (z->point[i].ns < z->point[from].ns * BETTER_WARPS) from = i;
+    improve_all(z, from, MOST_AUTO + MOST_WARPS);
     z->name[warps].fixed = true;
-    return z->point[found].ns < z->point[now].ns * BETTER_WARPS ? found : now;
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[found].ns * (found == now ? BETTER_WARPS : 1)) found = i;
+    return found;
 }
 
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
