@@ -150,6 +150,10 @@ double cost_tensor_bytes(const Func *, const EvalEnv *, int param);
  */
 double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
 
+/* cost_lines.c: lane operations that a lane's access of a tile takes beside the access: those of as many
+ * cycles as a warp's access reaches more lines than the fewest that hold as much. */
+double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
+
 /* cost_waits.c: counts how often threads wait for loads to registers in so many rounds of a loop: loads of
  * rounds that are taken together, or issued so many rounds ahead, are under way at once. */
 void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);

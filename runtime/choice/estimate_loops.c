@@ -10,8 +10,14 @@ double estimate_from_memory(const Estimate *e)
     return c->in > 0 ? fmin(1, c->memory / loaded) : 0;
 }
 
+/* What is stored comes from no memory. */
 double estimate_trip(const Estimate *e)
-{ return e->m->load_latency + e->m->load_memory * estimate_from_memory(e); }
+{
+    const Cost *c = e->c;
+    double all = (double)c->programs * estimate_ctas_of_a_program(c), loaded = all * c->in;
+    double part = loaded > 0 ? fmin(1, fmax(0, c->memory - all * c->out) / loaded) : 0;
+    return e->m->load_latency + e->m->load_memory * part;
+}
 
 /* Where warps do not meet in an iteration, others of the program work while one waits, and each has its own
  * part to do. */

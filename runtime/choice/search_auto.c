@@ -126,13 +126,18 @@ static int least_that_covers(const Search *z, int from, int j)
     return least;
 }
 
+static int derived_names(const Search *z)
+{
+    int n = 0;
+    for (int i = 0; i < z->n_names; i++) n += z->name[i].derived;
+    return n;
+}
+
 /* Whether the least value of name `j` is looked at, however far it is: without products, tiles of middle
  * sizes may be worse than large and small ones. Of several constants the others lead there. */
 static bool looks_at_least(const Search *z, int from, int j)
 {
-    int constants = 0;
-    for (int i = 0; i < z->n_names; i++) constants += z->name[i].derived;
-    return constants == 1 && z->name[j].derived && z->name[j].shapes_grid && z->p->device.model &&
+    return derived_names(z) == 1 && z->name[j].derived && z->name[j].shapes_grid && z->p->device.model &&
            !search_on_cpu(z) && !z->point[from].products;
 }
 
@@ -342,28 +347,32 @@ static int best_of_tiles(const Search *z, int best)
 }
 
 /* Adds point `from` with value `v` of the name `warps`, as it is and with as many times the elements of each
- * constant as there are then warps: a thread's part stays. */
+ * constant as there are then warps, so that a thread's part stays; of a single constant with each value. */
 static void add_with_warps(Search *z, int from, int warps, int v)
 {
     const int64_t now = z->point[from].threads / z->p->device.target->wave, then = z->name[warps].values[v].i;
+    const int constants = derived_names(z);
     uint8_t at[MOST_NAMES];
-    add_value(z, from, warps, v);
+    memcpy(at, z->point[from].at, sizeof at);
+    at[warps] = (uint8_t)v;
+    if (z->n_points < z->most) search_add(z, at);
     for (int j = 0; j < z->n_names; j++) {
-        memcpy(at, z->point[from].at, sizeof at);
-        const int place =
-            z->name[j].derived && at[j] != z->name[j].whole
-                ? place_of(&z->name[j], useful(z, &z->name[j]), value_of(z, from, j) * then / (now ? now : 1))
-                : -1;
-        at[warps] = (uint8_t)v;
-        if (place < 0 || z->n_points >= z->most) continue;
-        at[j] = (uint8_t)place;
-        search_add(z, at);
+        const SearchName *m = &z->name[j];
+        const int n = useful(z, m), here = z->point[from].at[j];
+        if (!m->derived || here == m->whole) continue;
+        const int same = place_of(m, n, value_of(z, from, j) * then / (now ? now : 1));
+        for (int u = 0; u < n && z->n_points < z->most; u++) {
+            if (constants > 1 && u != same) continue;
+            at[j] = (uint8_t)u;
+            search_add(z, at);
+        }
+        at[j] = (uint8_t)here;
     }
 }
 
-/* The best sizes with more or fewer warps, where programs wait for what their loops load: with more warps of
- * a program, more of it is under way at once, of larger tiles too. What the source or a pack says of warps
- * stays. */
+/* The best sizes with more warps, where programs wait for what their loops load: with more warps of a
+ * program, more of it is under way at once, of larger tiles too. A whole axis that one tile holds may have
+ * fewer, too. What the source or a pack says of warps stays. */
 static int other_warps(Search *z, int now)
 {
     const int warps = search_hint_name(z, HINT_warps), first = z->n_points, tiles = best_of_tiles(z, now);
@@ -371,18 +380,17 @@ static int other_warps(Search *z, int now)
     if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound == BOUND_MEMORY ||
         !z->point[tiles].trips)
         return now;
-    z->name[warps].fixed = false;
     z->most = MOST_AUTO + MOST_WARPS;
     for (int v = 0; v < search_listed(&z->name[warps]); v++) {
-        add_with_warps(z, tiles, warps, v);
+        const bool more = z->name[warps].values[v].i * z->p->device.target->wave > z->point[tiles].threads;
+        if (more) add_with_warps(z, tiles, warps, v);
         if (tiles != now) add_value(z, now, warps, v);
     }
     search_estimate(z);
     int from = tiles, found = now;
     for (int i = first; i < z->n_points; i++)
         if (z->point[i].ns < z->point[from].ns * BETTER_WARPS) from = i;
-    improve_all(z, from, MOST_AUTO + MOST_WARPS);
-    z->name[warps].fixed = true;
+    if (from != tiles) improve_all(z, from, MOST_AUTO + MOST_WARPS);
     for (int i = first; i < z->n_points; i++)
         if (z->point[i].ns < z->point[found].ns * (found == now ? BETTER_WARPS : 1)) found = i;
     return found;
@@ -407,5 +415,7 @@ int search_autos(Search *z)
     now = improve_all(z, now, MOST_AUTO);
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
     if (!fits) return overfull(z, now);
-    return z->p->device.model && !cpu ? search_smallest_ctas(z, other_warps(z, now)) : now;
+    return z->p->device.model && !cpu
+               ? search_fewest_programs(z, search_smallest_ctas(z, other_warps(z, now)))
+               : now;
 }

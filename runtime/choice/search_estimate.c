@@ -152,6 +152,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->cp_async = cost.cp_async > 0;
     p->divided = code.plan->split_k > 1;
     take_hints(p, &f->hints);
+    p->ragged = cost.ragged;
     p->trips = cost.trips + cost.trips_ahead > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;

@@ -11,7 +11,7 @@ enum {
 
 /* The point's programs pass over their tiles once. */
 static bool once(const SearchPoint *p)
-{ return !p->products && p->held == 0 && p->iterations <= 1 && p->ns < INFINITY; }
+{ return !p->products && p->held == 0 && p->iterations <= 1 && !p->trips && p->ns < INFINITY; }
 
 /* Memory bounds it, too. */
 static bool streams(const SearchPoint *p) { return once(p) && p->bound == BOUND_MEMORY; }
@@ -57,6 +57,24 @@ int search_smallest_ctas(const Search *z, int best)
         bool eased = crowd(p) < crowd(f), fewer = p->threads < f->threads,
              alike = p->threads == f->threads && search_is_less(p->ns, f->ns);
         if (eased || fewer || alike) found = i;
+    }
+    return found;
+}
+
+/* Of programs that wait for what their loops load, and whose estimates can hardly be told apart, the fewest:
+ * whether all of them run at once depends on registers that the estimate does not know. Where they walk over
+ * ranges of different lengths, of those with as many warps and programs the one whose threads hold the fewest
+ * words: most of a range's last tile is empty. */
+int search_fewest_programs(const Search *z, int best)
+{
+    int found = best;
+    if (best < 0 || !z->point[best].trips || z->point[best].bound != BOUND_LOADS) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        if (!p->trips || p->ns > z->point[best].ns * SEARCH_HARDLY_WORSE || p->threads != f->threads)
+            continue;
+        const bool alike = p->programs == f->programs;
+        if (p->ragged ? alike && p->words < f->words : p->programs < f->programs) found = i;
     }
     return found;
 }
