@@ -55,6 +55,15 @@ static bool follows_rounds(const Block *body, const Instr *load)
     return false;
 }
 
+/* Whether the load is of a tensor that stays in the multiprocessor's own cache: such loads take little time.
+ */
+static bool is_near(const CostWalk *w, const Instr *load)
+{
+    enum { SMALL_TENSOR = 2 };
+    const double bytes = cost_tensor_bytes(w->f, w->env, ir_operand(load, 0)->index);
+    return load->op == OP_LOAD && bytes * SMALL_TENSOR <= (double)w->target->sm_shared_bytes;
+}
+
 /* Whether the load's result is only carried on: a later round uses it (load-ahead). */
 static bool is_ahead(const Instr *load)
 {
@@ -73,12 +82,12 @@ void cost_loop_waits(CostWalk *w, const Instr *loop, double rounds)
     for (const Instr *i = body->first; i; i = i->next) {
         Path p = { body, MOST_SEEN };
         bool carried = false;
-        int n = loads(i) ? loads_before(&p, &i->results[0], MOST_DEEP, &carried) : 0;
+        int n = loads(i) && !is_near(w, i) ? loads_before(&p, &i->results[0], MOST_DEEP, &carried) : 0;
         if (n > levels) levels = n;
         if (n && carried && apart) apart = !follows_rounds(body, i);
         if (n) ahead = ahead && is_ahead(i);
     }
     int together = apart ? gpu_rounds_together(w->f, w->plan, false, loop) : 1;
-    if (ahead) w->c.trips_ahead += levels * rounds / together;
+    if (ahead && apart) w->c.trips_ahead += levels * rounds / together;
     else w->c.trips += levels * rounds / together;
 }

@@ -25,7 +25,7 @@ static const double BETTER_SPECIALIZED = 0.97;
 static const double BETTER_SHAPE = 0.97;
 
 /* The same of other numbers of warps. */
-static const double BETTER_WARPS = 0.95;
+static const double BETTER_WARPS = 0.92;
 
 /* Is this the way through the block? See search_points.h. */
 bool search_has_autos(const Search *z)
@@ -370,6 +370,18 @@ static void add_with_warps(Search *z, int from, int warps, int v)
     }
 }
 
+/* Whether so many warps may be better for the programs of a point: more where they leave most places for
+ * threads empty, fewer where many are left. */
+static bool may_suffice(const Search *z, const SearchPoint *p, int64_t warps)
+{
+    enum { FEWEST = 384 }; /* threads of a multiprocessor that fewer warps leave */
+    const Target *t = z->p->device.target;
+    const double each = (double)p->programs / z->p->device.units;
+    const int64_t threads = warps * t->wave;
+    if (threads > p->threads) return 2 * each * p->threads <= t->sm_threads;
+    return threads < p->threads && each * (double)threads >= FEWEST;
+}
+
 /* The best sizes with more warps, where programs wait for what their loops load: with more warps of a
  * program, more of it is under way at once, of larger tiles too. A whole axis that one tile holds may have
  * fewer, too. What the source or a pack says of warps stays. */
@@ -382,8 +394,7 @@ static int other_warps(Search *z, int now)
         return now;
     z->most = MOST_AUTO + MOST_WARPS;
     for (int v = 0; v < search_listed(&z->name[warps]); v++) {
-        const bool more = z->name[warps].values[v].i * z->p->device.target->wave > z->point[tiles].threads;
-        if (more) add_with_warps(z, tiles, warps, v);
+        if (may_suffice(z, &z->point[tiles], z->name[warps].values[v].i)) add_with_warps(z, tiles, warps, v);
         if (tiles != now) add_value(z, now, warps, v);
     }
     search_estimate(z);
