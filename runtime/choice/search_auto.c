@@ -384,7 +384,8 @@ static bool may_suffice(const Search *z, const SearchPoint *p, int64_t warps)
 
 /* The best sizes with more warps, where programs wait for what their loops load: with more warps of a
  * program, more of it is under way at once, of larger tiles too. A whole axis that one tile holds may have
- * fewer, too. What the source or a pack says of warps stays. */
+ * fewer, too. Tiles that fill more than the registers are left out. What the source or a pack says of warps
+ * stays. */
 static int other_warps(Search *z, int now)
 {
     const int warps = search_hint_name(z, HINT_warps), first = z->n_points, tiles = best_of_tiles(z, now);
@@ -403,7 +404,8 @@ static int other_warps(Search *z, int now)
         if (z->point[i].ns < z->point[from].ns * BETTER_WARPS) from = i;
     if (from != tiles) improve_all(z, from, MOST_AUTO + MOST_WARPS);
     for (int i = first; i < z->n_points; i++)
-        if (z->point[i].ns < z->point[found].ns * (found == now ? BETTER_WARPS : 1)) found = i;
+        if (z->point[i].full <= 1 && z->point[i].ns < z->point[found].ns * (found == now ? BETTER_WARPS : 1))
+            found = i;
     return found;
 }
 
