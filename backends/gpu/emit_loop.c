@@ -91,49 +91,6 @@ static void uses_of(const Instr *i, Value **out, int from)
     for (int k = from; k < i->n_operands; k++) out[k - from] = ir_operand(i, k);
 }
 
-static int words_of(const Emit *e, const Type *t)
-{
-    if (t->kind != TYPE_TILE || !t->layout) return 1;
-    return (int)layout_regs(layouts_get(&e->plan->layouts, t)) * (dtype_bytes(t->dtype) + 3) / 4;
-}
-
-/* Whether threads do this alone, without waiting for each other, and what it loads does not depend on stores.
- */
-static bool alone(const Emit *e, const Instr *x)
-{
-    MemParts m;
-    if (x->n_blocks) return false;
-    if (x->op == OP_LOAD) return ir_mem_parts(x, &m) && !m.token && e->f->params[m.param].kind == PARAM_IN;
-    if (x->op == OP_STORE || (op_info[x->op].flags & (OPF_ELEM | OPF_VIRTUAL))) return true;
-    bool scalars = x->n_results > 0 && (op_info[x->op].flags & OPF_PURE);
-    for (int k = 0; k < x->n_results; k++) scalars = scalars && x->results[k].type->kind == TYPE_SCALAR;
-    for (int k = 0; k < x->n_operands; k++) scalars = scalars && ir_operand(x, k)->type->kind == TYPE_SCALAR;
-    return scalars;
-}
-
-/* How many rounds of a loop the vendor's compiler is to take together. Rounds that load few words a thread
- * have few bytes under way; taken together, their loads start together, ahead of what is computed and stored
- * (bench/notes/ported.md, "Short rounds taken together"). Each thread has more of them under way where CTAs
- * are so small that as many as a multiprocessor holds leave places for threads empty. */
-static int rounds_together(const Emit *e, const Instr *loop)
-{
-    enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };
-    int loaded = 0, work = 0, n = MOST_ROUNDS, asked = (int)ir_attr_int(loop, ATTR_UNROLL, 0);
-    const Target *t = e->plan->target;
-    int threads = t->sm_ctas * e->plan->warps * t->wave, most = WORDS_UNDER_WAY;
-    if (threads && threads < t->sm_threads) most = most * t->sm_threads / threads;
-    if (asked && e->role < 0) return asked;
-    if (is_hip(e) || e->role >= 0 || ir_loop_is(loop, LOOP_DYNAMIC) || ir_loop_is(loop, LOOP_EDGE)) return 1;
-    for (const Instr *x = loop->blocks[0]->first; x && x != ir_terminator(loop->blocks[0]); x = x->next) {
-        if (!alone(e, x)) return 1;
-        int words = x->n_results ? words_of(e, x->results[0].type) : 1;
-        work += words;
-        if (x->op == OP_LOAD) loaded += words;
-    }
-    while (n > 1 && (n * loaded > most || n * work > MOST_WORK)) n /= 2;
-    return loaded ? n : 1;
-}
-
 void emit_for(Emit *e, Instr *i)
 {
     Block *b = i->blocks[0];
@@ -150,7 +107,7 @@ void emit_for(Emit *e, Instr *i)
                           ? str(e, "%s++", iv)
                           : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i), counters = emit_counters_open(e, i);
-    directive(e, "#pragma unroll %d", rounds_together(e, i));
+    directive(e, "#pragma unroll %d", gpu_rounds_together(e->f, e->plan, e->role >= 0, i));
     if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else {
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));

@@ -74,6 +74,12 @@ void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
  * memory than its rings left can be lowered again with fewer buffers. *plan may be NULL. The lowered kernel
  * is at *lowered if that is not NULL. */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
+/* rounds.c: how many rounds of a loop the vendor's compiler is to take together. Rounds that load few words a
+ * thread have few bytes under way; taken together, their loads start together, ahead of what is computed and
+ * stored (bench/notes/ported.md, "Short rounds taken together"). Each thread has more of them under way where
+ * CTAs are so small that as many as a multiprocessor holds leave places for threads empty. role: the loop is
+ * that of a role of a specialized kernel. */
+int gpu_rounds_together(const Func *, KernelPlan *, bool role, const Instr *loop);
 /* Writes typedefs and, in a fixed order, those of the functions `names` that are called, together with all
  * functions that they call. called NULL: all of them are. */
 void gpu_prelude(Session *, const Target *, const char *const *names, const bool *called, size_t n, Text *);

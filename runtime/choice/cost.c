@@ -38,6 +38,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(steps) \
     F(stalls) \
     F(waits) \
+    F(trips) \
+    F(trips_ahead) \
     F(meets) \
     F(across)
 
@@ -60,6 +62,7 @@ static void add(Cost *to, const Cost *c)
     to->pixels |= c->pixels;
     to->shifted |= c->shifted;
     to->wide |= c->wide;
+    to->ragged |= c->ragged;
     to->chained |= c->chained;
     to->uncertain |= c->uncertain;
 }

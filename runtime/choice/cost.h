@@ -24,17 +24,20 @@ typedef struct Cost {
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double split;        /* the same: at a sector, and lie across two lines */
     double ends;         /* of `alu`: outside of all loops */
-    double cut;        /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
-    double cp_async;   /* bytes that cp.async producers bring to stages
-                          (passes/kernel/warp_specialization/cp_async_producer.c) */
-    double again;      /* bytes of `in` that the program has read before, about */
-    double scalar;     /* scalar operations before the first load, about: divisions count as eight */
-    double steps;      /* scalar operations of a producer in its loops, likewise */
-    double iterations; /* rounds of loops that wait for data */
-    double stalls;     /* times that a program waits for loads which nothing runs ahead of */
-    double waits;      /* the same for tiles that are loaded to registers and multiplied in one iteration */
-    double meets;      /* barriers, reductions across lanes or warps */
-    double across;     /* what reductions across many warps take beside these */
+    double cut;         /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
+    double cp_async;    /* bytes that cp.async producers bring to stages
+                           (passes/kernel/warp_specialization/cp_async_producer.c) */
+    double again;       /* bytes of `in` that the program has read before, about */
+    double scalar;      /* scalar operations before the first load, about: divisions count as eight */
+    double steps;       /* scalar operations of a producer in its loops, likewise */
+    double iterations;  /* rounds of loops that wait for data */
+    double stalls;      /* times that a program waits for loads which nothing runs ahead of */
+    double waits;       /* the same for tiles that are loaded to registers and multiplied in one iteration */
+    double trips;       /* times that a program waits for loads to registers in loops: those of several rounds
+                           may be under way together */
+    double trips_ahead; /* the same of loads that are issued rounds ahead */
+    double meets;       /* barriers, reductions across lanes or warps */
+    double across;      /* what reductions across many warps take beside these */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
@@ -62,6 +65,7 @@ typedef struct Cost {
     bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
                     */
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
+    bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
     bool packed;   /* several programs are one (passes/pack.c) */
@@ -106,6 +110,11 @@ double cost_registers_most(const Cost *, const Target *);
 double cost_registers_full(const Cost *);
 /* Nanoseconds that a launch takes longer for each byte that a thread keeps in memory, about. */
 double cost_spilled_byte(const Cost *, const CostDevice *);
+/* estimate_shares.c: nanoseconds of the last round of a launch whose CTAs share its programs evenly
+ * (stream-k): `rest` programs for each CTA, `walk` each, and `ends` for the beginning and the end. Where a
+ * share has parts of two programs, it has the end of one and the beginning of the next. Who joins a tile
+ * reads all of its parts. */
+double cost_shares_time(const Cost *, const DeviceModel *, double rest, double walk, double ends);
 /* queueing.c: the part of the time in which memory works for `k` CTAs of a multiprocessor. */
 double cost_memory_at_work(double k, double serve, double start, double rest);
 

@@ -8,18 +8,34 @@ enum { MOST_DEPTH = 8 };
 typedef struct Walked {
     const CostWalk *w;
     const Block *body;
-    double most;
+    double most, ranges;
 } Walked;
+
+/* A gather takes the elements of an axis by the positions of a tile of one axis. */
+static void gathers_along(Walked *x, const Instr *i)
+{
+    const Param *p = &x->w->f->params[ir_operand(i, 0)->index];
+    for (int a = 0; a < p->type->rank; a++) {
+        const Value *at = ir_operand(i, 1 + a);
+        const Type *t = at->type;
+        if (t->kind != TYPE_TILE || ir_defined_outside(at, x->body)) continue;
+        int64_t n = type_elements(t), longest = 1;
+        for (int k = 0; k < t->rank; k++) longest = t->shape[k] > longest ? t->shape[k] : longest;
+        if (n == longest) x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)n));
+    }
+}
 
 static void walks_along(void *user, Instr *i)
 {
     Walked *x = user;
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     int at = i->op == OP_LOAD ? 0 : 1;
+    if (i->op == OP_GATHER && x->ranges > 1) gathers_along(x, i);
     if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
     const Param *p = &x->w->f->params[ir_operand(i, at)->index];
     for (int a = 0; a < e->n; a++)
-        if (e->v[a] > 1 && !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
+        if ((e->v[a] > 1 || (e->v[a] == 1 && x->ranges > 1)) &&
+            !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
             x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
 }
 
@@ -56,10 +72,11 @@ static double ranges(const CostWalk *w, const Instr *loop)
 /* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
  * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
  * the way. Consumers walk as far as their producer. */
-int64_t cost_unknown_iterations(const CostWalk *w, Block *body)
+int64_t cost_unknown_iterations(CostWalk *w, Block *body)
 {
     double parts = ranges(w, body->parent);
-    Walked x = { .w = w, .body = body };
+    w->c.ragged |= parts > 1;
+    Walked x = { .w = w, .body = body, .ranges = parts };
     if (w->roles && !w->producer) x.most = w->rounds;
     else {
         ir_walk(body, walks_along, &x);

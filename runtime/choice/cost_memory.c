@@ -373,47 +373,6 @@ static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
     return n > least ? n - (least > 1 ? least : 1) : 0;
 }
 
-/* Bytes between neighbours along each axis of the stored tile; false: its axes are not those of the window.
- */
-static bool stored_pitches(const CostWalk *w, const Instr *i, const Type *t, int64_t *pitch)
-{
-    MemParts m;
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    int axes = 0;
-    if (!e || !ir_mem_parts(i, &m)) return false;
-    const Param *p = &w->f->params[m.param];
-    for (int a = 0; a < e->n; a++) axes += e->v[a] > 1;
-    if (axes != t->rank || kernel_unit_axis(w->f, i, NULL) < 0) return false;
-    int64_t own = dtype_bytes(p->type->dtype), size = own;
-    for (int a = p->type->rank - 1; a >= 0; a--) {
-        if (a < e->n && e->v[a] > 1)
-            pitch[--axes] = w->env->strides ? w->env->strides[m.param][a] * size : own;
-        own *= w->env->dims[p->dims[a]];
-    }
-    return true;
-}
-
-/* Lane operations that a lane's access of a store takes beside the access: as `indexed_access`. */
-static double stored_lines(const CostWalk *w, const Instr *i, const Type *t)
-{
-    int64_t pitch[TILE_MAX_RANK], line[WARP];
-    int run = (int)ir_attr_int(i, ATTR_VECTOR, 1) * dtype_bytes(t->dtype), n = 0, least = WARP * run / LINE;
-    if (t->kind != TYPE_TILE || !w->plan || ir_attr_int(i, ATTR_BULK, 0)) return 0;
-    const Layout *l = layouts_get(&w->plan->layouts, t);
-    if (!l || !stored_pitches(w, i, t, pitch)) return 0;
-    for (uint32_t lane = 0; lane < WARP; lane++) {
-        int32_t at[TILE_MAX_RANK];
-        int64_t place = 0;
-        int same = 0;
-        layout_element(l, 0, lane, 0, 0, at);
-        for (int a = 0; a < t->rank; a++) place += at[a] * pitch[a];
-        line[n] = place / LINE;
-        while (same < n && line[same] != line[n]) same++;
-        n += same == n;
-    }
-    return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
-}
-
 /* The layout by which an indexed access is divided among lanes, as the emitter takes it: a number that each
  * thread computes for itself has none, and then another tile of the access has it. */
 static const Layout *layout_of_access(const CostWalk *w, const MemParts *m)
@@ -450,7 +409,8 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
     if (w->traffic || !ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
+        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i),
+               fresh = i->op == OP_LOAD ? cost_new_part(w, i, &m) : 1;
         if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
             moved = bytes;
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
@@ -458,7 +418,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
         if (i->op == OP_LOAD) {
             cost_reads(w, m.param, bytes * times);
-            w->c.own += bytes * times;
+            w->c.own += fresh * bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
@@ -473,9 +433,8 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         double access = w->model->access;
-        if (i->op == OP_STORE && !kernel_row_block(w->f, w->plan, i))
-            access += stored_lines(w, i, m.values[0]->type);
-        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
+        access += cost_lines_beside(w, i, &m);
+        w->c.alu += fresh * (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }

@@ -84,6 +84,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
             walk(w, i->blocks[0], times);
         }
     } else if (iterations > 0) walk(w, i->blocks[0], times * (double)iterations);
+    if (!programs && !w->traffic) cost_loop_waits(w, i, times * (double)iterations);
     w->loops -= !programs;
     w->far -= !programs && !known;
     w->counted = counted;

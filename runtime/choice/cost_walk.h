@@ -50,6 +50,7 @@ typedef struct CostWalk {
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
     double cp_async;                 /* bytes of the window that was filled last */
     double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
+    struct CostTaps *taps;           /* vectors that a thread has loaded: cost_taps.c */
     struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
     double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
     CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
@@ -145,9 +146,21 @@ bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
 /* cost.c: of a tensor, all of it. */
 double cost_tensor_bytes(const Func *, const EvalEnv *, int param);
 
+/* cost_taps.c: the part of what a load brings to a thread that no load of the block has brought to it before.
+ */
+double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
+
+/* cost_lines.c: lane operations that a lane's access of a tile takes beside the access: those of as many
+ * cycles as a warp's access reaches more lines than the fewest that hold as much. */
+double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
+
+/* cost_waits.c: counts how often threads wait for loads to registers in so many rounds of a loop: loads of
+ * rounds that are taken together, or issued so many rounds ahead, are under way at once. */
+void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);
+
 /* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
 enum { COST_UNKNOWN_ITERATIONS = 16 };
-int64_t cost_unknown_iterations(const CostWalk *, Block *body);
+int64_t cost_unknown_iterations(CostWalk *, Block *body);
 
 /* cost_cached.c: the bytes of sectors that come from L2 for a load of `bytes` bytes in one of the
  * `times` that its block runs, beside what other loads of the block have brought. */

@@ -5,39 +5,10 @@
  * programs that share it. A program alone is also as slow as its own chain of waits. Programs come in rounds,
  * and memory serves all of them. One function computes the time of one resource, in the order of
  * docs/tuning.md, "Estimate". */
-#include "runtime/choice/cost.h"
+#include "runtime/choice/estimate.h"
 #include <math.h>
 
 enum { LINE = 128 }; /* bytes */
-
-/* Of one iteration of a program's loop, in nanoseconds, each resource by itself. */
-typedef struct Iteration {
-    double matrix, feed; /* the matrix unit; shared memory */
-    double arithmetic;   /* beside products, all of it */
-    double l2, cp_async; /* bytes from L2; bytes that producer warps copy with cp.async */
-    double producer;     /* instructions of the producer warp */
-    double products;     /* matrix unit and shared memory together */
-    double wait;         /* for data that come too late */
-    double alone, pace;  /* of a program that has the multiprocessor to itself; of several that share it */
-} Iteration;
-
-typedef struct Estimate {
-    const Cost *c;
-    const DeviceModel *m;
-    const Target *t;
-    int units;
-    int64_t l2_bytes;
-    double iterations; /* of a program's loop */
-    double groups;     /* warpgroups of a program that do arithmetic */
-    double programs;   /* of a multiprocessor */
-    double resident;   /* CTAs that it holds */
-    double share;      /* the part of a row's work that one CTA of its cluster has */
-    bool plain;        /* products with little arithmetic beside them: they ask for data fastest */
-    bool rows;         /* rows that are held while they are reduced */
-    bool many_rows;    /* more of them than fit the multiprocessor at once */
-    bool loops;        /* loads to registers in a loop: nothing runs ahead of an iteration */
-    Iteration iteration;
-} Estimate;
 
 /* A maximum with soft corners: resources that are nearly as busy as the busiest get into its way. */
 static double blend(double power, int n, const double *x)
@@ -55,7 +26,7 @@ static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
 static double clusters_of_a_program(const Cost *c) { return c->clusters > 1 ? c->clusters : 1; }
 
 /* CTAs that share one program, or join its parts. */
-static double ctas_of_a_program(const Cost *c)
+double estimate_ctas_of_a_program(const Cost *c)
 { return (c->joins > 0 ? c->cluster : 1) * clusters_of_a_program(c); }
 
 /* All CTAs of the launch that are not persistent, or that share its programs. */
@@ -188,17 +159,17 @@ static double chained_arithmetic(const Estimate *e, double arithmetic)
     return (e->c->consumers > 2 ? e->m->arithmetic_chained : e->m->arithmetic_chained_two) * arithmetic;
 }
 
-/* The wait for one stage of data, shared by the stages that are free to run ahead. */
+/* The wait for one stage of data, shared by the stages that are free to run ahead; or the wait for
+ * loads to registers that are issued rounds ahead. */
 static double data_wait(const Estimate *e, double l2)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
+    if (e->loops) return estimate_trip(e) * c->trips_ahead / e->iterations;
     double stages = c->stages ? c->stages : m->stages_unknown;
-    double loaded = (double)c->programs * ctas_of_a_program(c) * c->in;
-    double from_memory = c->in > 0 ? fmin(1, c->memory / loaded) : 0;
     double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
     double free = stages - (c->chained ? m->held_stages_chained : m->held_stages);
-    return (m->latency + longer * from_memory + l2) / fmax(free, m->least_stages);
+    return (m->latency + longer * estimate_from_memory(e) + l2) / fmax(free, m->least_stages);
 }
 
 static double meeting_time(const Estimate *e)
@@ -250,8 +221,8 @@ static void estimate_iteration(Estimate *e)
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
     double slower = slowdown(e);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
-    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
-               m->iteration + meeting_time(e);
+    double ahead = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async);
+    t->alone = fmax(ahead, estimate_loaded_before(e, ahead)) + m->iteration + meeting_time(e);
     t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
     t->alone *= slower;
 }
@@ -283,22 +254,6 @@ static double end_time(const Estimate *e)
     if (!c->consumers) return end;
     double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);
     return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
-}
-
-/* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA.
- * Where a share has parts of two programs, it has the end of one and the beginning of the next. Who joins a
- * tile reads all of its parts. */
-static double shares_time(const Estimate *e, double rest, double walk, double end)
-{
-    const Cost *c = e->c;
-    const DeviceModel *m = e->m;
-    double share = fmax(rest, 1.0 / c->shares), parts = 1 / share, ends = begin_time(e) + end, own = 1;
-    if (rest <= 0) return 0;
-    if (c->uneven_shares) {
-        parts++;
-        own++;
-    }
-    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
 }
 
 /* Whether the programs of a launch share what bounds them: TMA's bytes come from L2 and memory, which are the
@@ -335,7 +290,7 @@ static double programs_time(const Estimate *e)
         double walk = multiplies(c) ? e->iterations * t->alone : 0;
         if (c->shares > 1)
             return begin + m->scheduler + floor(n) * fmax(steady, walk + end) +
-                   shares_time(e, n - floor(n), fmax(steady - store, walk), end);
+                   cost_shares_time(c, m, n - floor(n), fmax(steady - store, walk), begin + end);
         double ends = uneven ? mine : ceil(n);
         return begin + m->scheduler + fmax(mine * (steady - store) + ends * store, mine * walk + ends * end);
     }
@@ -403,7 +358,7 @@ static double memory_time(const Estimate *e, double bytes)
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
     double most = m->dirty_most * (double)e->l2_bytes;
-    double outs = fmin(c->out * (double)c->programs * ctas_of_a_program(c), most);
+    double outs = fmin(c->out * (double)c->programs * estimate_ctas_of_a_program(c), most);
     double stays = multiplies(c) && c->memory > outs ? m->written_stays * outs : 0;
     return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * memory_used(e));
 }
@@ -487,7 +442,8 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
         double most = floor((double)e.t->sm_registers / ((double)c->threads * c->registers));
         e.resident = fmin(e.resident, fmax(1, most));
     }
-    double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
+    double rest = fmax(programs_time(&e), estimate_longest_range(&e, begin_time(&e) + end_time(&e)));
+    double bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = fmax(memory_time(&e, bytes) / part, c->added * (double)c->programs / e.m->added);
     memory += last_round(&e, memory) + l2_hits_time(&e);
     *bound = bound_of(&e, part, memory, rest);

@@ -8,7 +8,8 @@
 
 enum {
     MOST_AUTO = 40,
-    REACH = 2, /* values to either side */
+    MOST_WARPS = 30, /* more, where other numbers of warps are looked at */
+    REACH = 2,       /* values to either side */
     CYCLES = 3,
     LEAST_WORK = 1 << 25, /* on a CPU: half a millisecond; for less, other code is not worth compiling */
     MATRIX_ROWS =
@@ -22,6 +23,9 @@ static const double BETTER_SPECIALIZED = 0.97;
 /* The same of tiles whose height and width change at once: what a tile takes besides its work is not known so
  * exactly. */
 static const double BETTER_SHAPE = 0.97;
+
+/* The same of other numbers of warps. */
+static const double BETTER_WARPS = 0.92;
 
 /* Is this the way through the block? See search_points.h. */
 bool search_has_autos(const Search *z)
@@ -75,7 +79,7 @@ static void fix_if_idle(Search *z, int from, int j)
     if (z->p->device.target->kind != TARGET_CPU || z->name[j].derived || v < 0) return;
     memcpy(at, z->point[from].at, sizeof at);
     at[j] = (uint8_t)v;
-    if (z->n_points >= MOST_AUTO || !search_add(z, at) || z->n_points == first) return;
+    if (z->n_points >= z->most || !search_add(z, at) || z->n_points == first) return;
     search_estimate(z);
     z->name[j].fixed = z->point[first].ns == z->point[from].ns;
 }
@@ -84,7 +88,7 @@ static void fix_if_idle(Search *z, int from, int j)
 static void add_value(Search *z, int from, int j, int v)
 {
     uint8_t at[MOST_NAMES];
-    if (z->n_points >= MOST_AUTO) return;
+    if (z->n_points >= z->most) return;
     memcpy(at, z->point[from].at, sizeof at);
     at[j] = (uint8_t)v;
     search_add(z, at);
@@ -122,6 +126,21 @@ static int least_that_covers(const Search *z, int from, int j)
     return least;
 }
 
+static int derived_names(const Search *z)
+{
+    int n = 0;
+    for (int i = 0; i < z->n_names; i++) n += z->name[i].derived;
+    return n;
+}
+
+/* Whether the least value of name `j` is looked at, however far it is: without products, tiles of middle
+ * sizes may be worse than large and small ones. Of several constants the others lead there. */
+static bool looks_at_least(const Search *z, int from, int j)
+{
+    return derived_names(z) == 1 && z->name[j].derived && z->name[j].shapes_grid && z->p->device.model &&
+           !search_on_cpu(z) && !z->point[from].products;
+}
+
 /* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
  * estimate alike; returns the new best one. */
 static int improve_name(Search *z, int from, int j)
@@ -133,6 +152,7 @@ static int improve_name(Search *z, int from, int j)
     for (int v = here - reach; v <= here + reach; v++)
         if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
     if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);
+    if (looks_at_least(z, from, j)) add_value(z, from, j, 0);
     while (z->n_points > first) {
         first = z->n_points;
         search_estimate(z);
@@ -167,7 +187,7 @@ static int exchange(Search *z, int from)
     uint8_t at[MOST_NAMES];
     int first = z->n_points;
     for (int i = 0; i < z->n_names; i++)
-        for (int j = i + 1; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+        for (int j = i + 1; j < z->n_names && z->n_points < z->most; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             if (!a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid ||
                 a->values[0].kind != FRONT_INT || b->values[0].kind != FRONT_INT)
@@ -197,7 +217,7 @@ static int other_shape(Search *z, int from)
     const bool products = z->point[from].products;
     if (!z->p->device.model || z->p->device.target->kind == TARGET_CPU) return from;
     for (int i = 0; i < z->n_names; i++)
-        for (int j = 0; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+        for (int j = 0; j < z->n_names && z->n_points < z->most; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             memcpy(at, z->point[from].at, sizeof at);
             if (i == j || !a->derived || !b->derived || (!a->shapes_grid && !b->shapes_grid)) continue;
@@ -237,7 +257,7 @@ static int lower_and_wider(Search *z, int from)
             memcpy(at, z->point[from].at, sizeof at);
             if (at[i] == least) continue;
             at[i] = (uint8_t)least;
-            for (int v = 0; v < useful(z, b) && z->n_points < MOST_AUTO; v++) {
+            for (int v = 0; v < useful(z, b) && z->n_points < z->most; v++) {
                 at[j] = (uint8_t)v;
                 if (b->values[v].i > value_of(z, from, j)) search_add(z, at);
             }
@@ -286,7 +306,7 @@ static int smaller_start(Search *z, int from)
         for (int j = 0; j < z->n_names; j++)
             if (z->name[j].derived && !z->name[j].order_only && at[j]) at[j]--;
         int before = z->n_points;
-        if (before >= MOST_AUTO || !search_add(z, at) || z->n_points == before) return from;
+        if (before >= z->most || !search_add(z, at) || z->n_points == before) return from;
         search_estimate(z);
         now = before;
         if (z->point[now].ns < INFINITY) return now;
@@ -301,10 +321,101 @@ static int overfull(const Search *z, int from)
     return from;
 }
 
+/* Takes the best of the next values of one name after the other, until none improves. */
+static int improve_all(Search *z, int now, int most)
+{
+    z->most = most;
+    for (int cycle = 0; cycle < CYCLES && z->n_points < most; cycle++) {
+        int before = now;
+        for (int j = 0; j < z->n_names; j++)
+            if (!z->name[j].fixed) now = improve_name(z, now, j);
+        now = other_shape(z, exchange(z, now));
+        if (same_sizes(z, now, before)) break;
+    }
+    return now;
+}
+
+/* The best point whose loops over an axis have several iterations, or `best`. */
+static int best_of_tiles(const Search *z, int best)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        bool whole = !(z->point[i].ns < INFINITY);
+        for (int j = 0; j < z->n_names; j++)
+            whole |= z->name[j].whole >= 0 && z->point[i].at[j] == z->name[j].whole;
+        if (!whole && (found < 0 || search_is_less(z->point[i].ns, z->point[found].ns))) found = i;
+    }
+    return found < 0 ? best : found;
+}
+
+/* Adds point `from` with value `v` of the name `warps`, as it is and with as many times the elements of each
+ * constant as there are then warps, so that a thread's part stays; of a single constant with each value. */
+static void add_with_warps(Search *z, int from, int warps, int v)
+{
+    const int64_t now = z->point[from].threads / z->p->device.target->wave, then = z->name[warps].values[v].i;
+    const int constants = derived_names(z);
+    uint8_t at[MOST_NAMES];
+    memcpy(at, z->point[from].at, sizeof at);
+    at[warps] = (uint8_t)v;
+    if (z->n_points < z->most) search_add(z, at);
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        const int n = useful(z, m), here = z->point[from].at[j];
+        if (!m->derived || here == m->whole) continue;
+        const int same = place_of(m, n, value_of(z, from, j) * then / (now ? now : 1));
+        for (int u = 0; u < n && z->n_points < z->most; u++) {
+            if (constants > 1 && u != same) continue;
+            at[j] = (uint8_t)u;
+            search_add(z, at);
+        }
+        at[j] = (uint8_t)here;
+    }
+}
+
+/* Whether so many warps may be better for the programs of a point: more where they leave most places for
+ * threads empty, fewer where many are left. */
+static bool may_suffice(const Search *z, const SearchPoint *p, int64_t warps)
+{
+    enum { FEWEST = 384 }; /* threads of a multiprocessor that fewer warps leave */
+    const Target *t = z->p->device.target;
+    const double each = (double)p->programs / z->p->device.units;
+    const int64_t threads = warps * t->wave;
+    if (threads > p->threads) return 2 * each * p->threads <= t->sm_threads;
+    return threads < p->threads && each * (double)threads >= FEWEST;
+}
+
+/* The best sizes with more warps, where programs wait for what their loops load: with more warps of a
+ * program, more of it is under way at once, of larger tiles too. A whole axis that one tile holds may have
+ * fewer, too. Tiles that fill more than the registers are left out. What the source or a pack says of warps
+ * stays. */
+static int other_warps(Search *z, int now)
+{
+    const int warps = search_hint_name(z, HINT_warps), first = z->n_points, tiles = best_of_tiles(z, now);
+    const SearchPoint *p = &z->point[now];
+    if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound == BOUND_MEMORY ||
+        !z->point[tiles].trips)
+        return now;
+    z->most = MOST_AUTO + MOST_WARPS;
+    for (int v = 0; v < search_listed(&z->name[warps]); v++) {
+        if (may_suffice(z, &z->point[tiles], z->name[warps].values[v].i)) add_with_warps(z, tiles, warps, v);
+        if (tiles != now) add_value(z, now, warps, v);
+    }
+    search_estimate(z);
+    int from = tiles, found = now;
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER_WARPS) from = i;
+    if (from != tiles) improve_all(z, from, MOST_AUTO + MOST_WARPS);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].full <= 1 && z->point[i].ns < z->point[found].ns * (found == now ? BETTER_WARPS : 1))
+            found = i;
+    return found;
+}
+
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
  * says nothing where there are enough of them, nor of constants that do not shape the grid. */
 int search_autos(Search *z)
 {
+    z->most = MOST_AUTO;
     int now = z->p->only_if_needed ? 0 : clipped_start(z);
     search_estimate(z);
     if (!(z->point[now].ns < INFINITY) && z->point[0].ns < INFINITY) now = 0;
@@ -317,14 +428,10 @@ int search_autos(Search *z)
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed |= by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);
     if (fits && z->point[now].products) now = other_shape(z, now);
-    for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
-        int before = now;
-        for (int j = 0; j < z->n_names; j++)
-            if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = other_shape(z, exchange(z, now));
-        if (same_sizes(z, now, before)) break;
-    }
+    now = improve_all(z, now, MOST_AUTO);
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
     if (!fits) return overfull(z, now);
-    return z->p->device.model && !cpu ? search_smallest_ctas(z, now) : now;
+    return z->p->device.model && !cpu
+               ? search_fewest_programs(z, search_smallest_ctas(z, other_warps(z, now)))
+               : now;
 }

@@ -99,6 +99,14 @@ static void take_plan(SearchPoint *p, const GpuCode *code)
     p->cluster = code->cluster;
 }
 
+static void take_hints(SearchPoint *p, const Hints *h)
+{
+    p->parts_given = h->split_k > 0;
+    p->loads_together = h->cluster > 1;
+    p->cluster_given = h->cluster > 0;
+    p->warps_given = h->warps > 0;
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -143,9 +151,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
     p->divided = code.plan->split_k > 1;
-    p->parts_given = f->hints.split_k > 0;
-    p->loads_together = f->hints.cluster > 1;
-    p->cluster_given = f->hints.cluster > 0;
+    take_hints(p, &f->hints);
+    p->ragged = cost.ragged;
+    p->trips = cost.trips + cost.trips_ahead > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;

@@ -156,12 +156,15 @@ static void add_divisors(Search *z)
 }
 
 /* Whether or not a block names these hints, if sizes of products are chosen, loops of few programs are
- * divided, and neighbouring programs load together. */
+ * divided, and neighbouring programs load together; of other kernels programs have other numbers of warps. */
 static void add_hints(Search *z)
 {
     static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
-    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
-    if (!z->front->products || !search_has_autos(z)) return;
+    static const int warps[] = { 1, 2, 4, 8, 16 };
+    if (!z->p->device.model || search_on_cpu(z) || !search_has_autos(z)) return;
+    if (!z->front->products && z->p->device.target->kind == TARGET_CUDA)
+        add_hint(z, "warps", warps, sizeof warps / sizeof *warps);
+    if (!z->front->products || z->p->device.target->cluster_ctas < 2) return;
     add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
     add_hint(z, "cluster", together, sizeof together / sizeof *together);
     add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);

@@ -74,6 +74,8 @@ typedef struct SearchPoint {
     bool uncertain, products, cp_async;
     bool divided;                   /* loops are, among CTAs */
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
+    bool ragged;                    /* its loops walk over ranges between loaded offsets */
+    bool warps_given, trips;        /* it is said how many warps there are; loops wait for what they load */
     bool cluster_given;             /* it is said whether they are to */
     bool parts_given;               /* it is said in how many parts, be it one */
     bool few_stages;                /* producers run two steps ahead at most */
@@ -148,7 +150,7 @@ typedef struct Search {
     int n_terms;                      /* 0: `require` is asked as a whole */
     int all_of[MOST_TERMS], n_all_of; /* the terms that all have to hold; first those that did not of late */
     SearchPoint point[MOST_POINTS];
-    int n_points;
+    int n_points, most; /* most: as many are looked at on the way through `auto` constants */
     SearchWorker worker[MOST_WORKERS];
     int n_workers;
     pthread_mutex_t lock; /* guards what follows */
@@ -197,6 +199,7 @@ bool search_is_hopeless(SearchLeast *, const uint8_t *at, double best);
 int search_least_strained(const Search *, int best);
 /* The same of tiles whose size is `auto`. */
 int search_smallest_ctas(const Search *, int best);
+int search_fewest_programs(const Search *, int best);
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);
 

@@ -11,7 +11,7 @@ enum {
 
 /* The point's programs pass over their tiles once. */
 static bool once(const SearchPoint *p)
-{ return !p->products && p->held == 0 && p->iterations <= 1 && p->ns < INFINITY; }
+{ return !p->products && p->held == 0 && p->iterations <= 1 && !p->trips && p->ns < INFINITY; }
 
 /* Memory bounds it, too. */
 static bool streams(const SearchPoint *p) { return once(p) && p->bound == BOUND_MEMORY; }
@@ -57,6 +57,35 @@ int search_smallest_ctas(const Search *z, int best)
         bool eased = crowd(p) < crowd(f), fewer = p->threads < f->threads,
              alike = p->threads == f->threads && search_is_less(p->ns, f->ns);
         if (eased || fewer || alike) found = i;
+    }
+    return found;
+}
+
+/* The threads of all programs, where these find places at once; 0: they do not. */
+static int64_t all_at_once(const Search *z, const SearchPoint *p)
+{
+    const int64_t threads = p->programs * p->threads;
+    return threads <= (int64_t)z->p->device.units * z->p->device.target->sm_threads ? threads : 0;
+}
+
+/* Of programs that wait for what their loops load, and whose estimates can hardly be told apart, the fewest:
+ * whether all of them run at once depends on registers that the estimate does not know. Where memory bounds
+ * them, only of programs that all run at once, with as many threads in all: these have wider rows. Where they
+ * walk over ranges of different lengths, of as many programs those whose threads hold the fewest words: most
+ * of a range's last tile is empty. */
+int search_fewest_programs(const Search *z, int best)
+{
+    int found = best;
+    if (best < 0 || !z->point[best].trips || z->point[best].products) return best;
+    const SearchPoint *b = &z->point[best];
+    if (b->bound != BOUND_LOADS && (b->bound != BOUND_MEMORY || !all_at_once(z, b) || b->ragged)) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        const bool like = b->bound == BOUND_LOADS ? p->threads == b->threads
+                                                  : p->programs * p->threads == b->programs * b->threads;
+        if (!p->trips || !like || p->ns > b->ns * SEARCH_HARDLY_WORSE) continue;
+        if (p->ragged ? p->programs == f->programs && p->words < f->words : p->programs < f->programs)
+            found = i;
     }
     return found;
 }

@@ -55,7 +55,8 @@ static int ctas_of(const Target *t, int threads, int registers)
 
 /* Compiles a kernel that streams again with launch bounds for about 1536 threads on a multiprocessor, then
  * for 1024, if these are a third more than its registers allow and shared memory has room for them. Takes the
- * result if nothing spills and the code is at most 1/32 longer: longer code computes values again. */
+ * result if nothing spills and the code is at most 1/32 longer, or a quarter for twice the threads: longer
+ * code computes values again. */
 bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     static const int wanted[] = { 1536, 1024 };
@@ -68,16 +69,17 @@ bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
         CompileOptions options = m->options;
         Compiled again, of;
-        int n = (wanted[k] + threads / 2) / threads;
+        int n = (wanted[k] + threads / 2) / threads, now = ctas_of(t, threads, a->registers);
         if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
         while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
-        if (3 * n < 4 * ctas_of(t, threads, a->registers)) return true;
+        if (3 * n < 4 * now) return true;
         options.passes.least_ctas = n;
         CompileJob job = making_job(m, ast, &options);
         if (!compile_kernel(&job, &again)) return false;
         of = again;
         if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
-        if (again.artifact.spill_bytes || again.artifact.size > a->size + a->size / 32) continue;
+        const size_t longer = a->size / (n < 2 * now ? 32 : 4);
+        if (again.artifact.spill_bytes || again.artifact.size > a->size + longer) continue;
         *compiled = again;
         *text = of;
         return true;

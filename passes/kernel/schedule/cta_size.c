@@ -16,6 +16,7 @@ typedef struct Sizes {
     int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
     int64_t gathered;       /* the elements of all gathers of tiles */
     int own;                /* loads of tiles that depend on the program */
+    int shifted;            /* of these: by elements or shifted vectors */
     uint64_t tensors;       /* a bit for each tensor that these load from */
     int64_t folded;         /* the elements of the largest tile that a function of the kernel's combines */
     bool rows, strided;
@@ -69,6 +70,7 @@ static void measure(void *user, Instr *i)
         bool own = false;
         for (int a = 0; a < m.rank && i->op == OP_LOAD; a++) own |= of_program(m.idx[a], DEEP);
         z->own += own;
+        z->shifted += own && kernel_may_shift(z->f, z->plan, i) && kernel_access_bytes(z->f, i) < 16;
         if (own) z->tensors |= 1ull << m.param % 64;
         if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
             z->bytes = type_elements(t) * dtype_bytes(t->dtype);
@@ -96,6 +98,21 @@ static bool holds_many(Session *s, const Sizes *z, int warps)
     return bytes > threads * MANY_BYTES && !occupancy_has_windows(s, z->f);
 }
 
+/* How many times as many warps a program should have that holds too much in each thread, though these would
+ * load no vectors of 16 bytes any more: several of its loads are at no multiples of these anyway. As many as
+ * leave a thread EASY_BYTES, and a word of each tile. */
+static int times_as_many(Session *s, const Sizes *z, int warps)
+{
+    enum { MANY_BYTES = 400, EASY_BYTES = 128, SEVERAL = 3, WORD = 4 };
+    int64_t threads = (int64_t)warps * z->target->wave;
+    int times = 1;
+    if (z->target->kind != TARGET_CUDA || z->strided || z->rows || z->shifted < SEVERAL) return 1;
+    int64_t bytes = live_most_bytes(&s->arena, z->f);
+    if (bytes <= threads * MANY_BYTES || occupancy_has_windows(s, z->f)) return 1;
+    while (bytes > times * threads * EASY_BYTES && z->bytes >= 2 * times * threads * WORD) times *= 2;
+    return times;
+}
+
 /* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
@@ -103,7 +120,7 @@ static bool holds_many(Session *s, const Sizes *z, int warps)
  * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
  * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
  * lanes of a warp, which follow in any case. One warp searches the largest elements of a row that it can
- * hold. The number doubles where a thread would hold too much (holds_many). */
+ * hold. The number grows where a thread would hold too much (holds_many, times_as_many). */
 static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -125,6 +142,8 @@ static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
     if (!z.products && 2 * w <= most && holds_many(s, &z, w)) w *= 2;
+    else if (!z.products && most >= 4) w *= times_as_many(s, &z, w);
+    if (w > most) w = most;
     return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
 }
 

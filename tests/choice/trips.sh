@@ -1,0 +1,75 @@
+#!/bin/bash
+# trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
+# or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
+# and ranges between loaded offsets count by their mean, of gathered elements too. What taps share, and lines that a warp reaches.
+set -u
+costs=$1
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+cat >"$work/k.tile" <<'KERNEL'
+kernel sums(in f32 X[M, N], out f32 Y[M], const int TN = 32) grid (M) hint (warps = 1)
+{
+    let r = program_id();
+    var s = zeros([TN], f32);
+    for j in 0 .. cdiv(N, TN) { s += load(X[r, j*TN +: TN]); }
+    store(Y[r], sum(s, drop = true));
+}
+kernel looked_up(in i32 P[M, N], in f32 X[K], out f32 Y[M], const int TN = 32) grid (M) hint (warps = 1)
+{
+    let r = program_id();
+    var s = zeros([TN], f32);
+    for j in 0 .. cdiv(N, TN) { s += gather(X[load(P[r, j*TN +: TN])]); }
+    store(Y[r], sum(s, drop = true));
+}
+kernel chased(in i32 NEXT[K], in i32 FIRST[M], out i32 LAST[M], i32 steps = 64, const int TM = 32) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let r = program_id();
+    var at = load(FIRST[r*TM +: TM]);
+    for j in 0 .. steps { at = gather(NEXT[at]); }
+    store(LAST[r*TM +: TM], at);
+}
+kernel ranges(in i32 START[S + 1], in f32 X[N], out f32 Y[S], const int T = 32) grid (S) hint (warps = 1)
+{
+    let s = program_id();
+    let from = load(START[s]);
+    let to = load(START[s + 1]);
+    var most = -inf;
+    for j in 0 .. cdiv(to - from, T) {
+        let at = from + i32(j*T + arange(T));
+        most = max(most, max(gather(X[at], mask = at < to, pad = -inf), axis = 0, drop = true));
+    }
+    store(Y[s], most);
+}
+kernel taps(in f32 X[H, W], out f32 Y[H, W], const int TY = 8, const int TX = 32) grid (cdiv(W, TX), cdiv(H, TY)) hint (warps = 1)
+{
+    let (j, i) = program_id();
+    let up = load(X[i*TY - 1 +: TY, j*TX +: TX]);
+    let down = load(X[i*TY + 1 +: TY, j*TX +: TX]);
+    store(Y[i*TY +: TY, j*TX +: TX], up + down + load(X[i*TY +: TY, j*TX +: TX]));
+}
+kernel pairs(in f32 X[M, N], out f32 Y[M, 2], const int TM = 64) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let i = program_id();
+    store(Y[i*TM +: TM, 0 +: 2], load(X[i*TM +: TM, 0 +: 2]));
+}
+KERNEL
+# expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
+expect() {
+    local kernel=$1 field=$3 want=$4
+    echo "$2" >"$work/list"
+    shift 4
+    said=$("$costs" --device-model=h200 --configs="$work/list" "$work/k.tile" "$kernel" cuda:sm_90a "$@" | sed -nE "s/.*\"$field\": ([0-9.e+]+).*/\1/p")
+    [ "$said" = "$want" ] || { echo "FAIL: $kernel $(cat "$work/list") $*: $field is $said, not $want"; exit 1; }
+}
+expect sums TN=32 trips 32 M=4096 N=8192
+expect sums TN=256 trips 16 M=4096 N=8192
+# Gathers are not taken together, so that each of 256 rounds waits for two loads.
+expect looked_up TN=32 trips 512 M=4096 N=8192 K=100000
+expect chased TM=32 trips 64 M=4096 K=100000
+expect ranges T=32 trips 8 S=1024 N=262144
+# Of three taps whose rows lie in registers of one thread a quarter of the vectors are those of another tap. Rows of one register
+# share nothing.
+expect taps TY=8\ TX=32 own 4608 H=4096 W=4096
+expect taps TY=1\ TX=256 own 6144 H=4096 W=4096
+# Rows of 8 bytes that fill lines, and each in a line of its own: a load and a store of a warp reach 32 lines for 2.
+expect pairs TM=64 alu 2048 M=8192 N=2
+expect pairs TM=64 alu 15872 M=8192 N=64
