@@ -74,12 +74,13 @@ static double clusters_at_once(const Estimate *e, int cluster)
 }
 
 /* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that
- * it may. */
+ * it may. Where warpgroups hand registers over (setmaxnreg, of which one consumer alone has no need), it
+ * takes all that the launch bounds allow: PTX ISA 9.7.20 asks for that. */
 static double resident_ctas(const Estimate *e)
 {
     const Cost *c = e->c;
     double wanted = ceil((cost_registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
-    double registers = c->shifted ? c->registers : fmin(c->registers, wanted);
+    double registers = c->shifted || c->consumers > 1 ? c->registers : fmin(c->registers, wanted);
     double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
     n = fmin(n, floor((double)e->t->sm_threads / c->threads));
     n = fmin(n, floor((double)e->t->sm_registers / (c->threads * registers)));

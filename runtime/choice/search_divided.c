@@ -193,16 +193,32 @@ static int added_hint(const Search *z, HintId id)
     return -1;
 }
 
-/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
- * sizes can be. What the source says of it stays. */
+/* The point that should be fastest if its loops are divided as far as there is room and dividing costs
+ * nothing; -1: none has room. */
+static int most_promising(const Search *z, int j)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        bool may =
+            p->ns < INFINITY && !p->parts_given && room_to_divide(z, p, j, SEARCH_MOST_OF_A_CLUSTER) >= 0;
+        if (may && (found < 0 || search_if_divided(z, p) < search_if_divided(z, &z->point[found]))) found = i;
+    }
+    return found;
+}
+
+/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these or
+ * of larger sizes can be: larger tiles, which load less, leave more room. What the source says of it stays.
+ */
 static int autos_divided(Search *z)
 {
     int best = search_autos(z), j = added_hint(z, HINT_split_k), first = z->n_points;
     if (j < 0 || z->p->only_if_needed) return best;
     if (z->point[best].divided || z->point[best].parts_given) return best;
-    int v = room_to_divide(z, &z->point[best], j, SEARCH_MOST_OF_A_CLUSTER);
-    if (v < 0) return best;
-    search_consider_value(z, z->point[best].at, j, v);
+    int from = z->point[best].programs < z->p->device.units ? most_promising(z, j) : -1;
+    if (from < 0) return best;
+    int v = room_to_divide(z, &z->point[from], j, SEARCH_MOST_OF_A_CLUSTER);
+    search_consider_value(z, z->point[from].at, j, v);
     search_estimate(z);
     return z->n_points > first && z->point[first].divided ? search_divided(z, best) : best;
 }
