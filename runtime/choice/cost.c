@@ -38,6 +38,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(steps) \
     F(stalls) \
     F(waits) \
+    F(computed) \
+    F(drains) \
     F(meets) \
     F(across)
 

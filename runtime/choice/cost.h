@@ -33,6 +33,8 @@ typedef struct Cost {
     double iterations; /* rounds of loops that wait for data */
     double stalls;     /* times that a program waits for loads which nothing runs ahead of */
     double waits;      /* the same for tiles that are loaded to registers and multiplied in one iteration */
+    double computed;   /* products of consumers whose left operand is computed, and not by a product */
+    double drains;     /* of those: in a loop, and waited for before the next operand is computed */
     double meets;      /* barriers, reductions across lanes or warps */
     double across;     /* what reductions across many warps take beside these */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole

@@ -103,13 +103,13 @@ static double shared_memory_time(const Estimate *e)
  * ones leaves the arithmetic of an iteration behind it, which `end_time` counts. */
 static double ends_of(const Estimate *e) { return multiplies(e->c) && !e->c->chained ? e->c->ends : 0; }
 
-/* Instructions of chained products that work on no tile take their part of the arithmetic's rate: with steps
- * of few columns there are nearly as many of them as of the softmax's. */
+/* Instructions of products of computed operands that work on no tile take their part of the arithmetic's
+ * rate: with steps of few columns there are nearly as many of them as of the softmax's. */
 static double arithmetic_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double own =
-        c->consumers && c->chained ? e->m->chained_iteration * 128 * c->consumers * e->iterations : 0;
+    double steps = c->chained ? e->iterations : c->computed;
+    double own = c->consumers ? e->m->chained_iteration * 128 * c->consumers * steps : 0;
     return e->share * ((c->alu - ends_of(e) + own) / e->m->alu + c->special / e->m->special) / e->iterations;
 }
 
@@ -224,13 +224,17 @@ static double slowdown(const Estimate *e)
     return slower;
 }
 
-/* Products, shared memory and arithmetic of an iteration, where so many warpgroups share a multiprocessor. */
+/* Products, shared memory and arithmetic of an iteration, where so many warpgroups share a multiprocessor. Of
+ * few rows, what computes an operand takes longer than the product, which then hides behind it. */
 static double work_time(const Estimate *e, double groups)
 {
     const Iteration *t = &e->iteration;
     if (!multiplies(e->c))
         return BLEND(e->m->blend_iteration, t->products, issued_part(groups) * t->arithmetic);
-    return t->products * few_warpgroups(e, groups) + unhidden(e, groups) * t->arithmetic;
+    double products = t->products * few_warpgroups(e, groups), part = unhidden(e, groups);
+    if (e->c->computed > 0 && !e->c->chained)
+        return fmax(products, t->arithmetic) + part * fmin(products, t->arithmetic);
+    return products + part * t->arithmetic;
 }
 
 static void estimate_iteration(Estimate *e)
@@ -254,6 +258,7 @@ static void estimate_iteration(Estimate *e)
     t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
                m->iteration + meeting_time(e);
     t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
+    t->alone += m->drain * e->c->drains / e->iterations;
     t->alone *= slower;
 }
 
@@ -288,7 +293,7 @@ static double end_time(const Estimate *e)
 
 /* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA.
  * Where a share has parts of two programs, it has the end of one and the beginning of the next. Who joins a
- * tile reads all of its parts. */
+ * tile reads all of its parts, as warps load from L2. */
 static double shares_time(const Estimate *e, double rest, double walk, double end)
 {
     const Cost *c = e->c;
@@ -299,7 +304,7 @@ static double shares_time(const Estimate *e, double rest, double walk, double en
         parts++;
         own++;
     }
-    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
+    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2_loads;
 }
 
 /* Whether the programs of a launch share what bounds them: TMA's bytes come from L2 and memory, which are the

@@ -94,13 +94,28 @@ static int best_divided(const Search *z, int *tops, int most)
     return n;
 }
 
+/* Whether dividing may give a better point than `best`: where that leaves multiprocessors idle; and where it
+ * has hardly more programs than there are of these, if another point would be better if dividing cost
+ * nothing.
+ */
+static bool may_gain(const Search *z, int best)
+{
+    const int64_t units = z->p->device.units, programs = z->point[best].programs;
+    if (programs < units) return true;
+    for (int i = 0; i < z->n_points && programs < 2 * units; i++)
+        if (!loads_together(z, &z->point[i]) &&
+            search_if_divided(z, &z->point[i]) < z->point[best].ns * DIVIDED_GAIN)
+            return true;
+    return false;
+}
+
 /* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
  * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
  * clearly better than the best one so far, `best`. */
 int search_divided(Search *z, int best)
 {
     int tops[SEARCH_AGAIN] = { 0 };
-    if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
+    if (best < 0 || !may_gain(z, best)) return best;
     for (int j = 0; j < z->n_names; j++)
         if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
             consider_parts(z, j, SEARCH_MOST_OF_A_CLUSTER);
