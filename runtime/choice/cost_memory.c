@@ -116,18 +116,6 @@ void cost_meet(CostWalk *w, const TrafficStep *s, double times)
     w->traffic->bytes[param] += bytes;
 }
 
-/* Rings of one block bring different parts of a tensor, such as the halves of a step or the taps of a filter:
- * what these have in common is still in L2. What the loads of another loop bring of it comes again. */
-void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
-{
-    w->c.in += bytes;
-    if (param >= MOST_PARAMS) return;
-    bool together = op_family(i->op) == OPS_RING && w->site_block[param] == i->block;
-    w->site_block[param] = i->block;
-    w->site_here[param] = bytes + (together ? w->site_here[param] : 0);
-    if (w->site_here[param] > w->site[param]) w->site[param] = w->site_here[param];
-}
-
 int64_t cost_row_bytes(const CostWalk *w, const Instr *put)
 {
     const Attr *e = ir_attr(put, ATTR_EXTENTS);

@@ -231,10 +231,9 @@ static double work_time(const Estimate *e, double groups)
     const Iteration *t = &e->iteration;
     if (!multiplies(e->c))
         return BLEND(e->m->blend_iteration, t->products, issued_part(groups) * t->arithmetic);
-    double products = t->products * few_warpgroups(e, groups), part = unhidden(e, groups);
-    if (e->c->computed > 0 && !e->c->chained)
-        return fmax(products, t->arithmetic) + part * fmin(products, t->arithmetic);
-    return products + part * t->arithmetic;
+    double products = t->products * few_warpgroups(e, groups), other = t->arithmetic;
+    bool longer = e->c->computed > 0 && !e->c->chained && other > products;
+    return longer ? other + unhidden(e, groups) * products : products + unhidden(e, groups) * other;
 }
 
 static void estimate_iteration(Estimate *e)
@@ -253,12 +252,11 @@ static void estimate_iteration(Estimate *e)
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
-    double slower = slowdown(e);
+    double slower = slowdown(e), stalls = m->stall_part * m->latency * (e->c->stalls + e->c->waits);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
                m->iteration + meeting_time(e);
-    t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
-    t->alone += m->drain * e->c->drains / e->iterations;
+    t->alone += (stalls + m->drain * e->c->drains) / e->iterations;
     t->alone *= slower;
 }
 

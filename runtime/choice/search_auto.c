@@ -161,7 +161,20 @@ static int place_of(const SearchName *m, int useful_values, int64_t value)
     return -1;
 }
 
-/* Exchanges the values of two constants that shape the grid: a tile of 256 by 128 for one of 128 by 256. */
+/* Adds `at` with larger steps between products. */
+static void add_larger_steps(Search *z, uint8_t *at)
+{
+    bool any = false;
+    for (int j = 0; j < z->n_names && z->point[0].products; j++)
+        if (z->name[j].derived && !z->name[j].shapes_grid && at[j] + 1 < useful(z, &z->name[j])) {
+            at[j]++;
+            any = true;
+        }
+    if (any && z->n_points < MOST_AUTO) search_add(z, at);
+}
+
+/* Exchanges the values of two constants that shape the grid, also with larger steps: a tile of 256 by 128 for
+ * one of 128 by 256. */
 static int exchange(Search *z, int from)
 {
     uint8_t at[MOST_NAMES];
@@ -179,6 +192,7 @@ static int exchange(Search *z, int from)
             at[i] = (uint8_t)u;
             at[j] = (uint8_t)v;
             search_add(z, at);
+            add_larger_steps(z, at);
         }
     search_estimate(z);
     for (int i = first; i < z->n_points; i++)
@@ -186,17 +200,14 @@ static int exchange(Search *z, int from)
     return from;
 }
 
-/* Without products: makes the tile longer along one axis of the grid and shorter along another by as many
- * steps, so that it has as many elements: the values of each name by itself may all be worse, as larger and
- * smaller tiles are. */
-static int other_shape(Search *z, int from)
+/* Makes the tile longer along one axis of the grid and shorter along another by as many steps, so that it has
+ * as many elements: the values of each name by itself may all be worse, as larger and smaller tiles are. */
+int search_other_shape(Search *z, int from)
 {
     uint8_t at[MOST_NAMES];
     int first = z->n_points;
-    if (z->point[from].products || !z->p->device.model || z->p->device.target->kind == TARGET_CPU)
-        return from;
     for (int i = 0; i < z->n_names; i++)
-        for (int j = 0; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+        for (int j = 0; j < z->n_names; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             memcpy(at, z->point[from].at, sizeof at);
             if (i == j || !a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid) continue;
@@ -318,7 +329,9 @@ int search_autos(Search *z)
         int before = now;
         for (int j = 0; j < z->n_names; j++)
             if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = other_shape(z, exchange(z, now));
+        now = exchange(z, now);
+        if (!z->point[now].products && z->p->device.model && !cpu && z->n_points < MOST_AUTO)
+            now = search_other_shape(z, now);
         if (same_sizes(z, now, before)) break;
     }
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);

@@ -235,7 +235,9 @@ static int autos_divided(Search *z)
     int v = room_to_divide(z, &z->point[from], j, SEARCH_MOST_OF_A_CLUSTER);
     search_consider_value(z, z->point[from].at, j, v);
     search_estimate(z);
-    return z->n_points > first && z->point[first].divided ? search_divided(z, best) : best;
+    if (z->n_points == first || !z->point[first].divided) return best;
+    best = search_divided(z, best);
+    return z->point[best].divided ? search_other_shape(z, best) : best;
 }
 
 /* Whether it may help that programs load together: L2 then hands out fewer bytes. */
