@@ -146,16 +146,16 @@ static void ask_caches(void)
 }
 
 #if defined(__aarch64__)
-enum { OWN = ARM };
+static const Architecture own = ARM;
 #else
-enum { OWN = X86 };
+static const Architecture own = X86;
 #endif
 
 static void ask_names(void)
 {
     machine.name = LLVMGetHostCPUName();
     machine.features = LLVMGetHostCPUFeatures();
-    machine.has = features_by_name(OWN, machine.name, machine.features, OWN == X86);
+    machine.has = features_by_name(own, machine.name, machine.features, own == X86);
 }
 
 /* Of the processors of which nothing is known but a name: 32 KB or more. */
@@ -221,7 +221,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
         t->features = o->features ? o->features : "";
     }
     /* The search asks for this machine many times, and LLVM's list of its features is long. */
-    if (host && t->features == machine.features && a == OWN) features = machine.has;
+    if (host && t->features == machine.features && a == own) features = machine.has;
     else features = features_by_name(a, t->cpu, t->features, host && !level && a == X86);
     if (features & CPU_AMX && !o->amx_model) {
         const char *refused = amx_permission();

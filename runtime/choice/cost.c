@@ -40,6 +40,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(waits) \
     F(trips) \
     F(trips_ahead) \
+    F(computed) \
+    F(drains) \
     F(meets) \
     F(across)
 

@@ -36,6 +36,8 @@ typedef struct Cost {
     double trips;       /* times that a program waits for loads to registers in loops: those of several rounds
                            may be under way together */
     double trips_ahead; /* the same of loads that are issued rounds ahead */
+    double computed;    /* products of consumers whose left operand is computed, and not by a product */
+    double drains;      /* of those: in a loop, and waited for before the next operand is computed */
     double meets;       /* barriers, reductions across lanes or warps */
     double across;      /* what reductions across many warps take beside these */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
@@ -113,7 +115,7 @@ double cost_spilled_byte(const Cost *, const CostDevice *);
 /* estimate_shares.c: nanoseconds of the last round of a launch whose CTAs share its programs evenly
  * (stream-k): `rest` programs for each CTA, `walk` each, and `ends` for the beginning and the end. Where a
  * share has parts of two programs, it has the end of one and the beginning of the next. Who joins a tile
- * reads all of its parts. */
+ * reads all of its parts, as warps load from L2. */
 double cost_shares_time(const Cost *, const DeviceModel *, double rest, double walk, double ends);
 /* queueing.c: the part of the time in which memory works for `k` CTAs of a multiprocessor. */
 double cost_memory_at_work(double k, double serve, double start, double rest);

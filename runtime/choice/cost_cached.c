@@ -149,3 +149,15 @@ double cost_fetched(CostWalk *w, const Instr *load, const MemParts *m, double by
     for (int64_t k = 0; k < looked; k++) sum += row_of(w, &x, key, k);
     return looked ? sum * (double)x.rows / (double)looked : 0;
 }
+
+/* Rings of one block bring different parts of a tensor, such as the halves of a step or the taps of a filter:
+ * what these have in common is still in L2. What the loads of another loop bring of it comes again. */
+void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
+{
+    w->c.in += bytes;
+    if (param >= MOST_PARAMS) return;
+    bool together = op_family(i->op) == OPS_RING && w->site_block[param] == i->block;
+    w->site_block[param] = i->block;
+    w->site_here[param] = bytes + (together ? w->site_here[param] : 0);
+    if (w->site_here[param] > w->site[param]) w->site[param] = w->site_here[param];
+}

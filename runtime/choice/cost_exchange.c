@@ -3,6 +3,7 @@
  * threads hold. */
 #include "runtime/choice/cost_walk.h"
 #include "passes/kernel/layout/registers.h"
+#include <math.h>
 
 /* Bytes that one pass over the banks of shared memory moves (32 banks of 4 bytes, as ir/layout_banks.c has
  * them); of an element that the vendor's compiler joins with its neighbours in an access, and the most of
@@ -83,8 +84,34 @@ static bool exchange(CostWalk *w, const Instr *i, double times)
     return true;
 }
 
+/* Whether the tile is an operand of a product by warp instructions. */
+static bool goes_to_product(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op == OP_MMA_SYNC && u != &u->user->operands[2]) return true;
+    return false;
+}
+
+/* The operand of a product in another layout than its arithmetic had, through shared memory. An operand that
+ * is contiguous along the other axis goes by elements of 16 bits, each of which takes as long as a word, and
+ * warps that share rows read them both. */
+static bool convert_operand(CostWalk *w, const Instr *i, double times)
+{
+    const LayoutConvert *plan =
+        goes_to_product(ir_result(i)) ? kernel_conversion(&w->s->arena, w->plan, i) : NULL;
+    if (!plan || plan->kind != LAYOUT_CONVERT_SHARED) return false;
+    double warps = w->threads / 32.0;
+    double requests =
+        (double)layout_regs(plan->src) / plan->store.n + (double)layout_regs(plan->dst) / plan->load.n;
+    w->c.shared += fmax(requests, plan->cost - requests) * warps * PASS * times;
+    w->c.alu += requests * w->threads * times;
+    w->c.meets += 2 * times;
+    return true;
+}
+
 void cost_convert(CostWalk *w, const Instr *i, double times)
 {
+    if (convert_operand(w, i, times)) return;
     w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
     w->c.meets += 2 * times;
 }

@@ -116,12 +116,6 @@ void cost_meet(CostWalk *w, const TrafficStep *s, double times)
     w->traffic->bytes[param] += bytes;
 }
 
-void cost_reads(CostWalk *w, int param, double bytes)
-{
-    w->c.in += bytes;
-    if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
-}
-
 int64_t cost_row_bytes(const CostWalk *w, const Instr *put)
 {
     const Attr *e = ir_attr(put, ATTR_EXTENTS);
@@ -251,7 +245,7 @@ static bool is_gathered(const Instr *copy)
 void cost_copy(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, ir_operand(i, 1)->index, bytes);
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
@@ -417,7 +411,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         }
         w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
         if (i->op == OP_LOAD) {
-            cost_reads(w, m.param, bytes * times);
+            cost_reads(w, i, m.param, bytes * times);
             w->c.own += fresh * bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);

@@ -95,9 +95,20 @@ static void product_fma(CostWalk *w, const Product *p)
 /* An instruction multiplies a k of 32 bytes, whatever the type. */
 static double matrix_work(const Product *p) { return p->m * p->n * p->k * p->times * (p->size / 2); }
 
-static void product_wgmma(CostWalk *w, const Product *p)
+/* Whether the block waits for the product before anything else of it is computed. */
+static bool is_waited_for(const Instr *i)
+{
+    while (i && i->op != OP_WGMMA_WAIT) i = i->next;
+    return i && ir_attr_int(i, ATTR_DEPTH, 0) == 0;
+}
+
+static void product_wgmma(CostWalk *w, const Instr *i, const Product *p)
 {
     double left = p->a->kind == TYPE_SHARED ? p->groups * p->m * p->k * p->size : 0;
+    if (p->a->kind == TYPE_TILE && !ir_attr_int(i, ATTR_CHAINED, 0)) {
+        w->c.computed += p->times;
+        if (w->loops && is_waited_for(i)) w->c.drains += p->times;
+    }
     w->c.wgmma += matrix_work(p);
     w->c.feed += p->times * (p->m / 64 * p->n * p->k * p->size + left);
 }
@@ -121,7 +132,7 @@ void cost_product(CostWalk *w, const Instr *i, double times)
 {
     Product p = product_of(w, i, times);
     hold(w, i, &p);
-    if (i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) product_wgmma(w, &p);
+    if (i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) product_wgmma(w, i, &p);
     else if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) product_fma(w, &p);
     else product_mma(w, i, &p);
 }

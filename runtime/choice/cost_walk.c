@@ -227,7 +227,7 @@ static void next_program(CostWalk *w, const Instr *i)
 static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, ir_operand(i, 1)->index, bytes);
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.shared += 2 * whole * times; /* from the staging area, to the stage */
     double slower = cost_slower_by_cp_async(w, i), unequal = 0;
@@ -240,7 +240,7 @@ static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 static void ring_put(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, ir_operand(i, 1)->index, bytes);
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     const Instr *ring = ir_operand(i, 0)->def;
     int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
             row = cost_row_bytes(w, i);

@@ -49,11 +49,13 @@ typedef struct CostWalk {
     const GpuCode *code;
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
     double cp_async;                 /* bytes of the window that was filled last */
-    double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
-    struct CostTaps *taps;           /* vectors that a thread has loaded: cost_taps.c */
-    struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
-    double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
-    CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
+    double site[MOST_PARAMS];        /* by parameter: what the loads of a block that read most of it read */
+    double site_here[MOST_PARAMS];   /* the same of the block that is walked, site_block */
+    const Block *site_block[MOST_PARAMS];
+    struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
+    struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
+    double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
+    CostLine *lines;             /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
@@ -170,7 +172,7 @@ double cost_fetched(CostWalk *, const Instr *load, const MemParts *, double byte
 double cost_window_bytes(
     const CostWalk *, const Instr *, double *whole); /* of a window that lie inside the tensor, in the mean
                                                         over its places; *whole: of all of it */
-void cost_reads(CostWalk *, int param, double bytes);
+void cost_reads(CostWalk *, const Instr *, int param, double bytes);
 TrafficStep cost_step(const CostWalk *, const Instr *);
 void cost_meet(CostWalk *, const TrafficStep *, double times); /* of a walk for windows: it loads one */
 int64_t cost_row_bytes(const CostWalk *, const Instr *put);    /* of a window's rows, as TMA brings them */

@@ -45,12 +45,13 @@ static double clusters_at_once(const Estimate *e, int cluster)
 }
 
 /* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that
- * it may. */
+ * it may. Where warpgroups hand registers over (setmaxnreg, of which one consumer alone has no need), it
+ * takes all that the launch bounds allow: PTX ISA 9.7.20 asks for that. */
 static double resident_ctas(const Estimate *e)
 {
     const Cost *c = e->c;
     double wanted = ceil((cost_registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
-    double registers = c->shifted ? c->registers : fmin(c->registers, wanted);
+    double registers = c->shifted || c->consumers > 1 ? c->registers : fmin(c->registers, wanted);
     double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
     n = fmin(n, floor((double)e->t->sm_threads / c->threads));
     n = fmin(n, floor((double)e->t->sm_registers / (c->threads * registers)));
@@ -73,13 +74,13 @@ static double shared_memory_time(const Estimate *e)
  * ones leaves the arithmetic of an iteration behind it, which `end_time` counts. */
 static double ends_of(const Estimate *e) { return multiplies(e->c) && !e->c->chained ? e->c->ends : 0; }
 
-/* Instructions of chained products that work on no tile take their part of the arithmetic's rate: with steps
- * of few columns there are nearly as many of them as of the softmax's. */
+/* Instructions of products of computed operands that work on no tile take their part of the arithmetic's
+ * rate: with steps of few columns there are nearly as many of them as of the softmax's. */
 static double arithmetic_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double own =
-        c->consumers && c->chained ? e->m->chained_iteration * 128 * c->consumers * e->iterations : 0;
+    double steps = c->chained ? e->iterations : c->computed;
+    double own = c->consumers ? e->m->chained_iteration * 128 * c->consumers * steps : 0;
     return e->share * ((c->alu - ends_of(e) + own) / e->m->alu + c->special / e->m->special) / e->iterations;
 }
 
@@ -194,13 +195,16 @@ static double slowdown(const Estimate *e)
     return slower;
 }
 
-/* Products, shared memory and arithmetic of an iteration, where so many warpgroups share a multiprocessor. */
+/* Products, shared memory and arithmetic of an iteration, where so many warpgroups share a multiprocessor. Of
+ * few rows, what computes an operand takes longer than the product, which then hides behind it. */
 static double work_time(const Estimate *e, double groups)
 {
     const Iteration *t = &e->iteration;
     if (!multiplies(e->c))
         return BLEND(e->m->blend_iteration, t->products, issued_part(groups) * t->arithmetic);
-    return t->products * few_warpgroups(e, groups) + unhidden(e, groups) * t->arithmetic;
+    double products = t->products * few_warpgroups(e, groups), other = t->arithmetic;
+    bool longer = e->c->computed > 0 && !e->c->chained && other > products;
+    return longer ? other + unhidden(e, groups) * products : products + unhidden(e, groups) * other;
 }
 
 static void estimate_iteration(Estimate *e)
@@ -219,11 +223,11 @@ static void estimate_iteration(Estimate *e)
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
-    double slower = slowdown(e);
+    double slower = slowdown(e), stalls = m->stall_part * m->latency * (e->c->stalls + e->c->waits);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     double ahead = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async);
     t->alone = fmax(ahead, estimate_loaded_before(e, ahead)) + m->iteration + meeting_time(e);
-    t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
+    t->alone += (stalls + m->drain * e->c->drains) / e->iterations;
     t->alone *= slower;
 }
 

@@ -10,5 +10,5 @@ double cost_shares_time(const Cost *c, const DeviceModel *m, double rest, double
         parts++;
         own++;
     }
-    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
+    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2_loads;
 }

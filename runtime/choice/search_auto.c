@@ -181,7 +181,20 @@ static int place_of(const SearchName *m, int useful_values, int64_t value)
     return -1;
 }
 
-/* Exchanges the values of two constants that shape the grid: a tile of 256 by 128 for one of 128 by 256. */
+/* Adds `at` with larger steps between products. */
+static void add_larger_steps(Search *z, uint8_t *at)
+{
+    bool any = false;
+    for (int j = 0; j < z->n_names && z->point[0].products; j++)
+        if (z->name[j].derived && !z->name[j].shapes_grid && at[j] + 1 < useful(z, &z->name[j])) {
+            at[j]++;
+            any = true;
+        }
+    if (any && z->n_points < z->most) search_add(z, at);
+}
+
+/* Exchanges the values of two constants that shape the grid, also with larger steps: a tile of 256 by 128 for
+ * one of 128 by 256. */
 static int exchange(Search *z, int from)
 {
     uint8_t at[MOST_NAMES];
@@ -199,6 +212,7 @@ static int exchange(Search *z, int from)
             at[i] = (uint8_t)u;
             at[j] = (uint8_t)v;
             search_add(z, at);
+            add_larger_steps(z, at);
         }
     search_estimate(z);
     for (int i = first; i < z->n_points; i++)
@@ -207,21 +221,21 @@ static int exchange(Search *z, int from)
 }
 
 /* Makes the tile longer along one axis of the grid and shorter along another by as many steps, so that it has
- * as many elements: the values of each name by itself may all be worse, as larger and smaller tiles are. With
- * products, the steps of the loop become shorter or longer in place of the other axis: where several operands
- * come through rings, neither a larger tile nor shorter steps may be better by themselves. */
-static int other_shape(Search *z, int from)
+ * as many elements: the values of each name by itself may all be worse, as larger and smaller tiles are.
+ * Unless `grid`, the steps of the loop become shorter or longer in place of the other axis: where several
+ * operands of products come through rings, neither a larger tile nor shorter steps may be better by
+ * themselves. */
+int search_other_shape(Search *z, int from, bool grid)
 {
     uint8_t at[MOST_NAMES];
     const int first = z->n_points;
-    const bool products = z->point[from].products;
     if (!z->p->device.model || z->p->device.target->kind == TARGET_CPU) return from;
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names && z->n_points < z->most; j++) {
             const SearchName *a = &z->name[i], *b = &z->name[j];
             memcpy(at, z->point[from].at, sizeof at);
             if (i == j || !a->derived || !b->derived || (!a->shapes_grid && !b->shapes_grid)) continue;
-            if (products == (a->shapes_grid && b->shapes_grid)) continue;
+            if (grid != (a->shapes_grid && b->shapes_grid)) continue;
             if (at[i] + 1 >= useful(z, a) || !at[j] || at[i] == a->whole || at[j] == b->whole) continue;
             at[i]++;
             at[j]--;
@@ -329,7 +343,8 @@ static int improve_all(Search *z, int now, int most)
         int before = now;
         for (int j = 0; j < z->n_names; j++)
             if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = other_shape(z, exchange(z, now));
+        now = exchange(z, now);
+        now = search_other_shape(z, now, !z->point[now].products);
         if (same_sizes(z, now, before)) break;
     }
     return now;
@@ -427,7 +442,7 @@ int search_autos(Search *z)
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed |= by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);
-    if (fits && z->point[now].products) now = other_shape(z, now);
+    if (fits && z->point[now].products) now = search_other_shape(z, now, false);
     now = improve_all(z, now, MOST_AUTO);
     if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
     if (!fits) return overfull(z, now);

@@ -94,13 +94,28 @@ static int best_divided(const Search *z, int *tops, int most)
     return n;
 }
 
+/* Whether dividing may give a better point than `best`: where that leaves multiprocessors idle; and where it
+ * has hardly more programs than there are of these, if another point would be better if dividing cost
+ * nothing.
+ */
+static bool may_gain(const Search *z, int best)
+{
+    const int64_t units = z->p->device.units, programs = z->point[best].programs;
+    if (programs < units) return true;
+    for (int i = 0; i < z->n_points && programs < 2 * units; i++)
+        if (!loads_together(z, &z->point[i]) &&
+            search_if_divided(z, &z->point[i]) < z->point[best].ns * DIVIDED_GAIN)
+            return true;
+    return false;
+}
+
 /* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
  * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
  * clearly better than the best one so far, `best`. */
 int search_divided(Search *z, int best)
 {
     int tops[SEARCH_AGAIN] = { 0 };
-    if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
+    if (best < 0 || !may_gain(z, best)) return best;
     for (int j = 0; j < z->n_names; j++)
         if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
             consider_parts(z, j, SEARCH_MOST_OF_A_CLUSTER);
@@ -193,18 +208,37 @@ static int added_hint(const Search *z, HintId id)
     return -1;
 }
 
-/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
- * sizes can be. What the source says of it stays. */
+/* The point that should be fastest if its loops are divided as far as there is room and dividing costs
+ * nothing; -1: none has room. */
+static int most_promising(const Search *z, int j)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        bool may =
+            p->ns < INFINITY && !p->parts_given && room_to_divide(z, p, j, SEARCH_MOST_OF_A_CLUSTER) >= 0;
+        if (may && (found < 0 || search_if_divided(z, p) < search_if_divided(z, &z->point[found]))) found = i;
+    }
+    return found;
+}
+
+/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these or
+ * of larger sizes can be: larger tiles, which load less, leave more room. What the source says of it stays.
+ */
 static int autos_divided(Search *z)
 {
     int best = search_autos(z), j = added_hint(z, HINT_split_k), first = z->n_points;
     if (j < 0 || z->p->only_if_needed) return best;
     if (z->point[best].divided || z->point[best].parts_given) return best;
-    int v = room_to_divide(z, &z->point[best], j, SEARCH_MOST_OF_A_CLUSTER);
-    if (v < 0) return best;
-    search_consider_value(z, z->point[best].at, j, v);
+    int from = z->point[best].programs < z->p->device.units ? most_promising(z, j) : -1;
+    if (from < 0) return best;
+    int v = room_to_divide(z, &z->point[from], j, SEARCH_MOST_OF_A_CLUSTER);
+    search_consider_value(z, z->point[from].at, j, v);
     search_estimate(z);
-    return z->n_points > first && z->point[first].divided ? search_divided(z, best) : best;
+    if (z->n_points == first || !z->point[first].divided) return best;
+    best = search_divided(z, best);
+    z->most = MOST_POINTS;
+    return z->point[best].divided ? search_other_shape(z, best, true) : best;
 }
 
 /* Whether it may help that programs load together: L2 then hands out fewer bytes. */

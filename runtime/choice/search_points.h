@@ -258,3 +258,6 @@ int search_autos_with_hints(Search *);
  * compiler made, or the target is a CPU. The number of the best point. */
 bool search_has_autos(const Search *);
 int search_autos(Search *);
+/* The better of `from` and a point whose tile is longer along one axis and shorter along another: both of the
+ * grid, or one of them a loop's step. */
+int search_other_shape(Search *, int from, bool grid);

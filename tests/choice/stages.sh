@@ -6,7 +6,8 @@
 # are copied one by one take more instructions than rows. Rows of windows that reach
 # over the end of the tensor's rows, of which CTAs that load together bring a part each. Stages of which an iteration takes one for
 # each tap of a column. Rows of operands that lie across two lines of L2, arithmetic behind a product's loop, in which a warp's store
-# reaches a line or many, and a last round of few programs. Rows that CTAs share.
+# reaches a line or many, and a last round of few programs. CTAs whose warpgroups hand registers over, and what the loads of one
+# iteration read together. Rows that CTAs share.
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -77,6 +78,13 @@ check "$pieces" -gt $((2 * whole)) "stores to many lines"
 few=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2048 N=2560 K=4096)
 all=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2816 N=3072 K=4096)
 check $((100 * few)) -lt $((97 * all)) "a last round of few programs"
+# Two consumers hand registers over, so that a multiprocessor holds one CTA of them: 264 programs are two rounds of 132.
+narrow="TM=128, TN=64, TK=32, STAGES=4, persistent=0"
+one=$(field estimate "$narrow" gemm gemm M=1536 N=704 K=1024)
+two=$(field estimate "$narrow" gemm gemm M=3072 N=704 K=1024)
+check $((10 * two)) -gt $((17 * one)) "a second round of CTAs of two consumers"
+check "$(field again "$column, TC=64" conv2d conv2d_nhwc T=f16 B=4 C=320 H=64 W=64 F=320 R=3 S=3 P=64 Q=64 STRIDE=1 PAD=1)" = 0 \
+    "bytes that the taps of one iteration read again"
 # CTAs that share a row have two warps or more, and as few of them share it as have registers for it.
 chosen=$("$costs" --device-model=h200 --choose "$root/examples/kernels/layer_norm.tile" layer_norm cuda:sm_90a T=f32 M=22795 N=5888)
 [[ $chosen == "warps="[248]* ]] || { echo "FAIL: rows of 5888: $chosen"; failures=1; }
