@@ -44,7 +44,7 @@ def written(text: str) -> set:
     m = re.match(r"(?:@!?U?P\w+\s+)?(\S+)\s+(.*)", text)
     if not m or m[1].startswith(WRITES_NO_REGISTER):
         return set()
-    wide = 4 if ".128" in m[1] else 2 if ".64" in m[1] or m[1].startswith("IMAD.WIDE") else 1
+    wide = 4 if ".128" in m[1] else 2 if ".64" in m[1] or m[1].startswith(("IMAD.WIDE", "CS2R")) else 1
     if m[1].startswith("LDSM"):
         wide = {"4": 4, "2": 2}.get(m[1][-1], 1)
     for argument in m[2].split(","):
