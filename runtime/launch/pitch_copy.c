@@ -86,7 +86,7 @@ void pitch_close_copies(tile_kernel *k)
 enum { COMPUTED_NAME = 24 };
 
 static void computed_name(char name[COMPUTED_NAME], int param)
-{ snprintf(name, COMPUTED_NAME, "computed_%d", param); }
+{ format_text(name, COMPUTED_NAME, "computed_%d", param); }
 
 /* The kernels that convert and compute inputs, where the form is there. */
 static tile_status make_converting(tile_kernel *k, struct Pitcher *p)
