@@ -18,8 +18,9 @@
  *
  * Requires: a target with wgmma. Keeps: everything, because each element is computed from the same values by
  * the same operations. Does not handle: sums that reductions, ifs, while loops or other products use;
- * gathered operands; reshapes in which the rows of the operand end within an axis; tiles that something
- * outside the chain also uses, because they would then be loaded in both forms. */
+ * gathered operands; operands that are the transpose of such a sum; reshapes in which the rows of the operand
+ * end within an axis; tiles that something outside the chain also uses, because they would then be loaded in
+ * both forms. */
 #include "ir/matrix.h"
 #include "passes/pass.h"
 
@@ -209,12 +210,16 @@ static bool is_of_group(const Group *g, const Use *u)
     return (moves_along(i) || swaps_axes(i) || i->op == OP_MMA) && g->part[ir_result(i)->id] != OUTSIDE;
 }
 
-/* Whether nothing but the group uses its operands. */
+/* Whether nothing but the group uses its operands, and none is the transpose of one of its sums: the product
+ * would need that sum as it was, which is in no registers any more. */
 static bool owns_operands(const Group *g)
 {
-    for (size_t n = 0; n < g->operands.len; n++)
-        for (const Use *u = g->operands.data[n]->uses; u; u = u->next)
+    for (size_t n = 0; n < g->operands.len; n++) {
+        const Value *v = g->operands.data[n];
+        if (swaps_axes(v->def) && g->part[ir_operand(v->def, 0)->id] == SUM) return false;
+        for (const Use *u = v->uses; u; u = u->next)
             if (!is_of_group(g, u)) return false;
+    }
     return true;
 }
 

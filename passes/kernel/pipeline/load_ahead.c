@@ -125,10 +125,10 @@ static int steps_ahead(Hoist *h, const Instr *loop, const Step *step)
             wanted = (under_way + step->bytes - 1) / step->bytes;
     int room = hoist_registers_at(h->p, sharing(h->p)) - words_beside(h, loop),
         n = room / (2 * (step->words ? step->words : 1));
-    if (n > wanted) n = (int)wanted;
-    if (step->meets) return n > MOST_STEPS ? MOST_STEPS : n;
     int carried = (IR_MAX_RESULTS - loop->n_results) / (int)step->loads.len, work = MOST_WORK / step->work;
+    if (n > wanted) n = (int)wanted;
     if (n > carried) n = carried;
+    if (step->meets) return n > MOST_STEPS ? MOST_STEPS : n;
     if (n > work) n = work;
     if (n > MOST_ALONE) n = MOST_ALONE;
     return n > EVEN ? n / EVEN * EVEN : n;
