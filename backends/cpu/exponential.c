@@ -1,6 +1,7 @@
 /* exponential.c: exp, exp2 and sigmoid on vectors of f32, for results of f32 and, with fewer instructions, of
  * 16 bits (math.c says where coefficients come from, docs/cpu.md how exact the functions are). AVX-512 has
- * instructions for exponents; elsewhere they are the low bits of a sum with 1.5 * 2^23. exp
+ * instructions for exponents; elsewhere they are the low bits of a sum with 1.5 * 2^23 or, in eighths, with
+ * 1.5 * 2^20. Without eighths exp
  * computes its polynomial in pairs of terms, since the dependences of long chains fill the instructions that
  * a processor keeps in flight; exp2's, which would need a product more, is no faster so. */
 #include "backends/cpu/vector_math.h"
@@ -21,34 +22,68 @@ static LLVMValueRef rcp14_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
     return gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
 }
 
-/* An integral number that was added to 1.5 * 2^23 + `bias`: as f32, and as the low bits of the sum. */
-typedef struct Rounded {
-    LLVMValueRef number, bits;
-} Rounded;
-/* a * b (b NULL: a), in (-2^21, 2^21), rounded. */
-static Rounded rounded(Gen *g, LLVMValueRef a, LLVMValueRef b, int bias)
+/* Does one instruction look up eight of eight f32? Then a table of the powers of two in steps of an eighth
+ * takes the place of two or three terms of a polynomial: the multiply-adds that they took are what loops with
+ * exponentials have most of. */
+static bool has_eighths(Gen *g, LLVMValueRef x)
 {
-    LLVMValueRef magic = K(g, a, 0x1.8p23 + bias), z = b ? fma_(g, a, b, magic) : add(g, a, magic);
-    return (Rounded){ sub(g, z, magic), as_int(g, z) };
+    return !g->target->arm && !g->target->avx512 && g->target->fma && gen_lanes(x) % 8 == 0 &&
+           g->target->cost[COST_LOOK_UP] <= 10;
 }
 
+/* 2^(j / 8) for the three low bits j of each lane, as a mantissa, less what j becomes when it is shifted with
+ * the exponent before it. */
+static LLVMValueRef eighths_8(Gen *g, LLVMValueRef bits, LLVMValueRef none)
+{
+    LLVMValueRef power[8];
+    for (uint32_t j = 0; j < 8; j++) {
+        union {
+            float f;
+            uint32_t u;
+        } t = { .f = (float)exp2(j / 8.0) };
+        power[j] = LLVMConstInt(g->i32, t.u - ((uint32_t)BIAS << 23) - (j << 20), false);
+    }
+    LLVMValueRef v[] = { LLVMConstVector(power, 8), bits };
+    return gen_intrinsic(g, "llvm.x86.avx2.permd", NULL, 0, v, 2);
+}
+
+/* A number that was rounded to an integer, or to eighths, by adding it to 1.5 * 2^23 (2^20) + `bias`: as f32,
+ * and as the low bits of the sum. */
+typedef struct Rounded {
+    LLVMValueRef number, bits;
+    bool eighths;
+} Rounded;
+/* a * b (b NULL: a), in (-2^18, 2^18), rounded. */
+static Rounded rounded(Gen *g, LLVMValueRef a, LLVMValueRef b, int bias)
+{
+    bool eighths = has_eighths(g, a);
+    LLVMValueRef magic = K(g, a, (eighths ? 0x1.8p20 : 0x1.8p23) + bias),
+                 z = b ? fma_(g, a, b, magic) : add(g, a, magic);
+    return (Rounded){ sub(g, z, magic), as_int(g, z), eighths };
+}
+
+/* The bits of 2^n, if the bias of n is that of an exponent; of n less than it is with twice the bias. */
+static LLVMValueRef power_bits(Gen *g, Rounded n)
+{
+    LLVMValueRef r = LLVMBuildShl(g->b, n.bits, I(g, n.number, n.eighths ? 20 : 23), "");
+    return n.eighths ? LLVMBuildAdd(g->b, gen_by(g, 8, n.bits, NULL, eighths_8), r, "") : r;
+}
+
+static LLVMValueRef power_of(Gen *g, Rounded n) { return as_float(g, power_bits(g, n)); }
+
 /* p 2^n or (p + 1) 2^n, n in [-250, 250] with bias 2 * BIAS, also where the result is denormal or overflows.
- * The biased exponent is the sum of those of two powers, the smaller of which is half of it, rounded down. */
+ * The biased exponent is the sum of those of two powers, the smaller of which is half of it, rounded down,
+ * and multiplies last: it is the one without a fraction. */
 static LLVMValueRef scale(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
 {
     if (has_scalef(g, p)) return gen_by_16(g, one_more ? add(g, p, K(g, p, 1)) : p, n.number, scalef_16);
-    LLVMValueRef bits = LLVMBuildShl(g->b, n.bits, I(g, p, 22), ""),
+    LLVMValueRef bits = LLVMBuildShl(g->b, n.bits, I(g, p, n.eighths ? 19 : 22), ""),
                  half = LLVMBuildAnd(g->b, bits, I(g, p, 0x7f800000), "");
-    LLVMValueRef rest = LLVMBuildSub(g->b, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""), half, "");
-    LLVMValueRef power = as_float(g, half), r = one_more ? fma_(g, p, power, power) : mul(g, p, power);
-    return mul(g, r, as_float(g, rest));
+    LLVMValueRef rest = as_float(g, LLVMBuildSub(g->b, power_bits(g, n), half, ""));
+    return mul(g, one_more ? fma_(g, p, rest, rest) : mul(g, p, rest), as_float(g, half));
 }
 
 enum { RAISED = 64 }; /* 2^(n + RAISED) is a normal number for n in [-190, 63] */
-
-/* 2^n, if the bias of n is that of an exponent. */
-static LLVMValueRef power_of(Gen *g, Rounded n)
-{ return as_float(g, LLVMBuildShl(g->b, n.bits, I(g, n.number, 23), "")); }
 
 /* (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power of two
  * and a constant. */
@@ -89,6 +124,12 @@ static LLVMValueRef poly_pairs(Gen *g, LLVMValueRef x, LLVMValueRef x2, const do
     return r;
 }
 
+/* For |x| up to a sixteenth: 2^x within 2^-25.2 and 1 at 0; within 2^-18.1; e^x in log 2 times that range,
+ * less 1 + x, over x^2, so that e^x is within 2^-25.2. */
+static const double cubic_of_eighths[] = { 1.0, 0.693147180559945, 0.24025758170147325, 0.05550473764929936 },
+                    square_of_eighths[] = { 1.0000001104823277, 0.69331008978422331, 0.24019827384767293 },
+                    rest_of_eighths[] = { 0.50006460067441226, 0.16666858758275536 };
+
 /* p(x - n) 2^n with n next to x, at least -160 and at most 130 */
 static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients)
 {
@@ -126,8 +167,8 @@ static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_
     static const double exact[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
     if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 7);
-    int n = g->target->fma ? 6 : 7;
-    const double *p = g->target->fma ? quintic : exact;
+    int n = has_eighths(g, x) ? 4 : g->target->fma ? 6 : 7;
+    const double *p = n == 4 ? cubic_of_eighths : n == 6 ? quintic : exact;
     return at_most_one ? exp2_below_0(g, x, factor, p, n) : exp2_near(g, x, p, n);
 }
 
@@ -140,21 +181,29 @@ LLVMValueRef vector_exp2_below_0(Gen *g, LLVMValueRef x, double factor)
 static const double quartic[] = { 0.999999261446, 0.693121814737, 0.240247448279, 0.0559178603194,
     0.00957010191117 };
 
+/* The polynomial for results of 16 bits, and its number of coefficients. */
+static const double *narrow_terms(Gen *g, LLVMValueRef x, int *n)
+{
+    *n = has_eighths(g, x) ? 3 : 5;
+    return *n == 3 ? square_of_eighths : quartic;
+}
+
 /* 2^(factor x) for results that are rounded to 16 bits; on AVX-512 by a cubic with a relative error of
- * 2^-13.7. Elsewhere the quartic, times two, is multiplied by one power of two, which is 0 for the least
- * exponent and infinite for the largest: the result may be 0 below 2^-125. */
+ * 2^-13.7. Elsewhere the polynomial, times two, is multiplied by one power of two, which is 0 for the least
+ * exponent: the result may be less than it should be below 2^-125. */
 LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor)
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
     if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 4);
+    int terms;
+    const double *p = narrow_terms(g, x, &terms);
     double twice[5];
-    for (int k = 0; k < 5; k++) twice[k] = 2 * quartic[k];
-    x = at_least(g, at_most(g, x, 128.9 / factor), -126.2 / factor);
+    for (int k = 0; k < terms; k++) twice[k] = 2 * p[k];
+    x = at_least(g, at_most(g, x, 128.9 / factor), -126 / factor);
     Rounded n = rounded(g, x, factor == 1 ? NULL : K(g, x, factor), BIAS - 1);
-    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, x, 23), "")),
-                 f = factor == 1 ? sub(g, x, n.number)
-                                 : fma_(g, x, K(g, x, factor), LLVMBuildFNeg(g->b, n.number, ""));
-    return mul(g, poly(g, f, twice, 5), power);
+    LLVMValueRef f =
+        factor == 1 ? sub(g, x, n.number) : fma_(g, x, K(g, x, factor), LLVMBuildFNeg(g->b, n.number, ""));
+    return mul(g, poly(g, f, twice, terms), power_of(g, n));
 }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
@@ -199,16 +248,18 @@ static LLVMValueRef sigmoid_table(Gen *g, LLVMValueRef x, bool nan_follows)
     return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
 }
 
-/* The same where AVX-512 is not: 1 + e^-x is one multiply-add of the quartic and the power of two, which is 0
- * for the least exponent and infinite for the largest. */
+/* The same where AVX-512 is not: 1 + e^-x is one multiply-add of the polynomial and the power of two, which
+ * is 0 for the least exponent and infinite for the largest. Both limits are whole exponents, whose power in
+ * eighths has no fraction. */
 LLVMValueRef vector_sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
 {
     if (has_scalef(g, x)) return sigmoid_table(g, x, nan_follows);
-    LLVMValueRef c = at_least(g, at_most(g, x, 88.2), -88.9), scaled = K(g, x, -0x1.715476p+0);
+    int terms;
+    const double *p = narrow_terms(g, x, &terms);
+    LLVMValueRef c = at_least(g, at_most(g, x, 88.02), -88.72), scaled = K(g, x, -0x1.715476p+0);
     Rounded n = rounded(g, c, scaled, BIAS);
-    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, x, 23), "")),
-                 f = fma_(g, c, scaled, LLVMBuildFNeg(g->b, n.number, ""));
-    return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, quartic, 5), power, K(g, x, 1)));
+    LLVMValueRef f = fma_(g, c, scaled, LLVMBuildFNeg(g->b, n.number, ""));
+    return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, p, terms), power_of(g, n), K(g, x, 1)));
 }
 
 /* e^x of x <= 90, or if `at_most_one` of x <= 0 (and of NaN) */
@@ -221,7 +272,9 @@ static LLVMValueRef exp_below(Gen *g, LLVMValueRef x, bool at_most_one)
     LLVMValueRef r =
         fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
     r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
-    LLVMValueRef r2 = mul(g, r, r), p = fma_(g, r2, poly_pairs(g, r, r2, q, 6), r);
+    LLVMValueRef r2 = mul(g, r, r),
+                 rest = n.eighths ? poly(g, r, rest_of_eighths, 2) : poly_pairs(g, r, r2, q, 6),
+                 p = fma_(g, r2, rest, r);
     return at_most_one ? scale_down(g, p, n) : scale(g, p, true, n);
 }
 
@@ -240,7 +293,9 @@ static LLVMValueRef sigmoid_lowered(Gen *g, LLVMValueRef x)
     Rounded n = rounded(g, x, K(g, x, -0x1.715476p+0), BIAS - RAISED);
     LLVMValueRef r = fma_(g, n.number, K(g, x, 0x1.62e400p-1), x);
     r = fma_(g, n.number, K(g, x, 0x1.7f7d1cp-20), r); /* -r, as ln 2 in two parts; the first has few bits */
-    return fdiv(g, lowered, fma_(g, poly(g, r, c, 7), power_of(g, n), lowered));
+    const double of_eighths[] = { 1, -1, rest_of_eighths[0], -rest_of_eighths[1] };
+    LLVMValueRef p = n.eighths ? poly(g, r, of_eighths, 4) : poly(g, r, c, 7);
+    return fdiv(g, lowered, fma_(g, p, power_of(g, n), lowered));
 }
 
 LLVMValueRef vector_sigmoid(Gen *g, LLVMValueRef x)

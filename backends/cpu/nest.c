@@ -104,6 +104,7 @@ static void fetch_ahead(Nest *n, Eval *e)
         if (!w->ahead || !memory_walks(w, n->step)) continue;
         LLVMValueRef coord[TILE_MAX_RANK];
         int va = unsqueeze(n->g, ir_result(w->instr)->type, n->at, n->step->rank, coord);
+        if (n->forward) coord[va] = n->forward;
         memory_fetch_part(e, w, n->step, coord, va);
     }
 }
@@ -298,6 +299,21 @@ static void chunk_in_range(Nest *n, Eval *r, Eval *e)
     gen_endif(g, &f);
 }
 
+/* Whether the row is walked from its end. A nest that reads a row which a nest before has walked, and writes
+ * as much to a buffer, finds more of it in the first cache so, where that does not hold both: what was read
+ * last is there. The nest that reads the buffer next finds its beginning. */
+static bool from_the_end(const Nest *n)
+{
+    int64_t bytes = 0, row = 0;
+    for (const Sink *k = n->step->sinks; k; k = k->next) {
+        if (k->kind == SINK_BUFFER) bytes += k->buf->bytes;
+        else if (k->kind != SINK_REDUCE || is_arg(k->instr->op)) return false;
+    }
+    for (const Window *w = n->step->in == n->g->plan->body ? n->g->walked : NULL; w; w = w->next_walked)
+        if (w->done && memory_walks(w, n->step)) row += w->shape[w->rank - 1] * dtype_bytes(w->dtype);
+    return row && bytes && n->step->rank == 1 && 8 * (bytes + row) > 7 * n->g->target->first_cache;
+}
+
 /* All chunks of a row. */
 static void chunks(Nest *n, Eval *r, int lanes)
 {
@@ -312,6 +328,10 @@ static void chunks(Nest *n, Eval *r, int lanes)
         done = extent / lanes * lanes;
         LLVMValueRef upto = end ? smaller(g, end, gen_int(g, done)) : gen_int(g, done);
         n->at[last] = gen_loop(g, &l, gen_int(g, 0), upto, lanes);
+        if (from_the_end(n)) {
+            n->forward = n->at[last];
+            n->at[last] = LLVMBuildSub(g->b, gen_int(g, done - lanes), n->at[last], "");
+        }
         eval_init(&e, g, lanes);
         e.row_eval = r;
         e.step = n->step;
@@ -319,6 +339,7 @@ static void chunks(Nest *n, Eval *r, int lanes)
         if (tests_chunks(r)) chunk_in_range(n, r, &e);
         else chunk(n, &e);
         gen_loop_end(g, &l);
+        n->forward = NULL;
     }
     for (int w = lanes; w; w /= 2)
         for (; extent - done >= w; done += w) {

@@ -16,6 +16,7 @@ typedef struct Nest {
     Acc *acc; /* one a sink */
     Window **windows;
     LLVMValueRef at[TILE_MAX_RANK];
+    LLVMValueRef forward; /* in a row that is walked from its end: the chunk's place from there; else NULL */
     bool held; /* the reductions of the loop around the rows have an accumulator for each chunk of a row */
     bool line_ends; /* a row was emitted whose ends stay aside */
     int group;      /* rows that are packed together; their numbers: */
