@@ -244,15 +244,16 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
     const Instr *ring = ir_operand(i, 0)->def;
     int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
             row = cost_row_bytes(w, i);
-    if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
+    double own = bytes / (double)(ctas > 1 ? ctas : 1); /* what this CTA asks for */
+    w->c.given += bytes - own;
     w->c.outside += fmax(0, whole * times - bytes) / (double)(ctas > 1 ? ctas : 1);
-    w->c.wasted += bytes * (cost_narrow(w, i) + cost_pieces(w, i) - 1);
+    w->c.wasted += own * (cost_narrow(w, i) + cost_pieces(w, i) - 1);
     if (row % 128 && ring && ring->results[0].type->rank > 2) /* a vector has no panels */
         w->c.panels =
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.pixels |= ir_attr(i, ATTR_IM2COL) != NULL;
-    w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
-    w->c.split += bytes / (double)(ctas > 1 ? ctas : 1) * cost_split(w, i);
+    w->c.torn += own * cost_torn(w, i) * cost_pieces(w, i);
+    w->c.split += own * cost_split(w, i);
     w->c.cut += times / (double)(ctas > 1 ? ctas : 1) * cost_cut(w, i);
 }
 
