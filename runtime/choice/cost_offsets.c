@@ -42,7 +42,7 @@ static void longest(void *user, Instr *i)
     Divided *x = user;
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     int at = i->op == OP_LOAD ? 0 : 1;
-    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
+    if ((i->op != OP_LOAD && !kernel_copies(i->op)) || !e || i->n_operands <= at + e->n) return;
     const Param *p = &x->w->f->params[ir_operand(i, at)->index];
     for (int a = 0; a < e->n; a++)
         if (e->v[a] > 1 && begins_at(ir_operand(i, at + 1 + a), x->param, 0))
