@@ -65,6 +65,18 @@ bool program_depends(const Node *params, const Node *n, const char *name, int de
     return found;
 }
 
+/* Whether the constant sizes a tile that begins at zero, as sums of products do: a side of the tiles that a
+ * program takes one after the other, where the grid does not count them. */
+static bool sizes_zeros(const Node *params, const Node *n, const char *name)
+{
+    if (!n) return false;
+    if (n->kind == N_CALL && !strcmp(n->name, "zeros") && n->n)
+        return program_depends(params, n->kids[0], name, MOST_DEPTH);
+    for (uint32_t i = 0; i < n->n; i++)
+        if (sizes_zeros(params, n->kids[i], name)) return true;
+    return false;
+}
+
 void list_autos(Session *s, KernelInfo *info)
 {
     const Node *params = info->node->kids[0], *clauses = info->node->kids[1];
@@ -143,8 +155,25 @@ static void check_auto(Session *s, const KernelInfo *info, const AutoConst *a)
     }
 }
 
+/* Where the grid counts tiles along one axis or none, programs take tiles one after the other: their sides
+ * are then those of the sums, up to two. */
+static void find_sides(KernelInfo *info)
+{
+    const Node *n = info->node;
+    int sides = count_sides(info);
+    for (int i = 0; i < info->n_autos && info->k.products; i++) {
+        AutoConst *a = &info->autos[i];
+        bool sizes = false;
+        for (uint32_t k = 2; k < n->n; k++) sizes |= sizes_zeros(n->kids[0], n->kids[k], a->param->name);
+        if (a->grid || !a->tile || !sizes || sides >= 2) continue;
+        a->grid = true;
+        sides++;
+    }
+}
+
 void set_auto_defaults(Session *s, Ast *ast, KernelInfo *info)
 {
+    find_sides(info);
     for (int i = 0; i < info->n_autos; i++) {
         set_default(&info->autos[i], default_of(info, &info->autos[i]));
         check_auto(s, info, &info->autos[i]);

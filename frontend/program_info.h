@@ -11,7 +11,8 @@ typedef struct TuneConfigs {
 /* A const parameter `auto`, and what its value decides in the kernel (program_keys.c, auto.c). */
 typedef struct AutoConst {
     Node *param;
-    bool grid, tile;      /* the grid clause names it; an extent of a tile depends on it */
+    bool grid, tile;      /* the grid clause names it, or it is a side of sums beside those that it names; an
+                             extent of a tile depends on it */
     bool last, other;     /* .. along the last axis of a tensor, beside another axis; along another axis */
     bool vector;          /* .. along the last axis, of a tile that has no other one */
     bool latency, raster; /* the depth of a load's pipeline; the group of a `raster` clause */

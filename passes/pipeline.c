@@ -17,8 +17,12 @@
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over
  *                                    two loops
  *   transpose-products               before load-order, which makes its permutations free
+ *   pad-products                     behind load-order, so that loads are operands; before divisibility,
+ *                                    which tells masks of windows
  *   licm                             before mask-peel, so that invariant values are not copied with the
  *                                    loop
+ *   factors                          behind licm, which moves what factors are made of out of loops; before
+ *                                    mask-peel, which makes two loops of one
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a
  *                                    split
  *   fold ... dce again               selects and conditions that became constant
@@ -52,8 +56,10 @@ static const PassId pipeline[] = {
     PASS_REPEATED_ROWS,
     PASS_SLICED_LOADS,
     PASS_LICM,
+    PASS_FACTORS,
     PASS_TRANSPOSE_PRODUCTS,
     PASS_LOAD_ORDER,
+    PASS_PAD_PRODUCTS,
     PASS_MASK_TRIM,
     PASS_EXP2,
     PASS_FOLD,

@@ -1,7 +1,7 @@
 # The choice of a configuration: see README.md. Sets choice_sources for libtile.
 set(choice_sources)
 foreach(file choose.c choice_file.c write_choices.c search.c search_auto.c search_cpu.c search_divided.c search_estimate.c search_fit.c search_idle.c search_others.c
-             search_kept.c search_rows.c search_streams.c search_names.c search_tiles.c cost.c cost_walk.c cost_scalars.c cost_memory.c cost_cached.c cost_loops.c cost_waits.c cost_taps.c cost_lines.c
+             search_kept.c search_rows.c search_streams.c search_names.c search_tiles.c cost.c cost_walk.c cost_scalars.c cost_memory.c cost_cached.c cost_loops.c cost_offsets.c cost_waits.c cost_taps.c cost_lines.c
              cost_exchange.c cost_product.c
              cost_registers.c cost_live.c estimate.c estimate_loops.c estimate_shares.c queueing.c roofline.c device_model.c)
   list(APPEND choice_sources ${CMAKE_CURRENT_LIST_DIR}/${file})

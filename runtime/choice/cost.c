@@ -65,6 +65,7 @@ static void add(Cost *to, const Cost *c)
     to->shifted |= c->shifted;
     to->wide |= c->wide;
     to->ragged |= c->ragged;
+    to->tiled |= c->tiled;
     to->chained |= c->chained;
     to->uncertain |= c->uncertain;
 }
@@ -260,7 +261,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
     w.walk = SAMPLES; /* what samples found out is not known in the walks that follow */
-    if (out->ring > 0 && programs > d->units) {
+    /* programs that all run at once share what they load, unless they load it for one tile after the other */
+    if (out->ring > 0 && (programs > d->units || out->tiled)) {
         int parts =
             code->plan->split_k > 1 ? code->plan->split_k : 1; /* of a program, whose first is walked */
         w.programs = out->groups * out->loading;

@@ -67,6 +67,7 @@ typedef struct Cost {
     bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
                     */
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
+    bool tiled;    /* loops take the tiles of ranges between loaded offsets one after the other */
     bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */

@@ -72,8 +72,11 @@ static double ranges(const CostWalk *w, const Instr *loop)
 /* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
  * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
  * the way. Consumers walk as far as their producer. */
-int64_t cost_unknown_iterations(CostWalk *w, Block *body)
+double cost_unknown_iterations(CostWalk *w, Block *body)
 {
+    double mean = cost_mean_iterations(w, body->parent);
+    w->c.tiled |= mean > 0;
+    if (mean > 0) return mean;
     double parts = ranges(w, body->parent);
     w->c.ragged |= parts > 1;
     Walked x = { .w = w, .body = body, .ranges = parts };
@@ -82,5 +85,5 @@ int64_t cost_unknown_iterations(CostWalk *w, Block *body)
         ir_walk(body, walks_along, &x);
         if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
     }
-    return x.most >= 1 ? (int64_t)ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
+    return x.most >= 1 ? ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
 }

@@ -53,13 +53,15 @@ static void walk(CostWalk *w, const Block *b, double times);
 static void loop(CostWalk *w, const Instr *i, double times)
 {
     int64_t lo = 0, hi = 0, step = 0, iterations = COST_UNKNOWN_ITERATIONS;
+    double unknown = 0;
     bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
     if (!programs) cost_round_words(w, i);
     if (programs) iterations = 1;
-    else if (!known) iterations = cost_unknown_iterations(w, i->blocks[0]);
+    else if (!known) iterations = (int64_t)ceil(unknown = cost_unknown_iterations(w, i->blocks[0]));
     else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
+    const double rounds = programs || known ? (double)iterations : unknown;
     /* with shares a number above those of the clusters would be one of the last round's */
     int64_t together = w->plan && w->plan->shares && w->plan->multicast > 1 ? w->plan->multicast : 1;
     if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear / together));
@@ -83,8 +85,8 @@ static void loop(CostWalk *w, const Instr *i, double times)
             cost_put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
             walk(w, i->blocks[0], times);
         }
-    } else if (iterations > 0) walk(w, i->blocks[0], times * (double)iterations);
-    if (!programs && !w->traffic) cost_loop_waits(w, i, times * (double)iterations);
+    } else if (iterations > 0) walk(w, i->blocks[0], times * rounds);
+    if (!programs && !w->traffic) cost_loop_waits(w, i, times * rounds);
     w->loops -= !programs;
     w->far -= !programs && !known;
     w->counted = counted;
@@ -148,7 +150,7 @@ static void carried(CostWalk *w, const Instr *i, double times)
     bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
                                                            cost_as_int(w, c.step, &step);
     if (known && step > 0) iterations = hi > lo + step ? (hi - lo - 1) / step : 0;
-    else if (!known) iterations = cost_unknown_iterations(w, i->blocks[1]);
+    else if (!known) iterations = (int64_t)ceil(cost_unknown_iterations(w, i->blocks[1]));
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
     walk(w, head, times);

@@ -162,7 +162,10 @@ void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);
 
 /* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
 enum { COST_UNKNOWN_ITERATIONS = 16 };
-int64_t cost_unknown_iterations(CostWalk *, Block *body);
+double cost_unknown_iterations(CostWalk *, Block *body);
+/* cost_offsets.c: about how often the loop runs, if it has loops of its own and its bounds follow from
+ * loaded offsets; 0: not known. */
+double cost_mean_iterations(CostWalk *, const Instr *loop);
 
 /* cost_cached.c: the bytes of sectors that come from L2 for a load of `bytes` bytes in one of the
  * `times` that its block runs, beside what other loads of the block have brought. */

@@ -42,6 +42,7 @@ scaled M=8192 N=8192
 places M=8192 N=4096
 lifted W=65536 N=256
 halved H=4096 W=4096
+experts M=4096 N=4096 K=4096 E=8
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
-# and ranges between loaded offsets count by their mean, of gathered elements too. What taps share, and lines that a warp reaches.
+# and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, and lines that a warp reaches.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -51,6 +51,20 @@ kernel pairs(in f32 X[M, N], out f32 Y[M, 2], const int TM = 64) grid (cdiv(M, T
     let i = program_id();
     store(Y[i*TM +: TM, 0 +: 2], load(X[i*TM +: TM, 0 +: 2]));
 }
+kernel experts(in f16 X[M, K], in f16 W[E, K, N], in i32 START[E + 1], out f16 Y[M, N], const int TM = 128, const int TN = 256)
+    grid (cdiv(N, TN), E)
+{
+    let (j, e) = program_id();
+    let first = index(load(START[e]));
+    let last = index(load(START[e + 1]));
+    for t in 0 .. cdiv(last - first, TM) {
+        let r = first + t*TM;
+        var acc = zeros([TM, TN], f32);
+        for k in 0 .. cdiv(K, 64) { acc = mma(load(X[r +: TM, k*64 +: 64]), load(W[e, k*64 +: 64, j*TN +: TN]), acc); }
+        let rows = r + arange(TM)[:, None];
+        scatter(Y[rows, j*TN + arange(TN)[None, :]], f16(acc), mask = rows < last);
+    }
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -66,6 +80,11 @@ expect sums TN=256 trips 16 M=4096 N=8192
 expect looked_up TN=32 trips 512 M=4096 N=8192 K=100000
 expect chased TM=32 trips 64 M=4096 K=100000
 expect ranges T=32 trips 8 S=1024 N=262144
+# 512 of 4096 rows are an expert's in the mean: four tiles of 128 and half of one more, of 64 steps each. The weights of all eight do not
+# stay in L2, and come from memory for each of these tiles.
+expect experts TM=128 iterations 288 M=4096 N=4096 K=4096 E=8
+expect experts TM=64 iterations 544 M=4096 N=4096 K=4096 E=8
+expect experts TM=128\ TN=256 memory 1.24623e+09 M=4096 N=4096 K=4096 E=8
 # Of three taps whose rows lie in registers of one thread a quarter of the vectors are those of another tap. Rows of one register
 # share nothing.
 expect taps TY=8\ TX=32 own 4608 H=4096 W=4096

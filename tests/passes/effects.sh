@@ -110,6 +110,12 @@ pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
 accumulate   instrs       < ../../tests/run/kernels/sum_of_products
 accumulate   fma          < ../../tests/run/kernels/attention_adding -DD=64
 accumulate   instrs       < ../../tests/run/kernels/lora_by_columns -DR=16
+factors      fma          < ../../tests/run/kernels/scales_in_steps
+factors      in-loops     < ../../tests/run/kernels/scaled_steps
+factors      in-loops     < ../../tests/run/finds/scaled_blocks
+pad-products instrs       > ../../tests/run/kernels/lora_by_columns -DR=8 --target=cuda:sm_90a
+pad-products instrs       > ../../tests/run/kernels/two_adapters -DR=8 --target=cuda:sm_90a
+pad-products instrs       > ../../tests/run/kernels/low_rank -DR=24 --target=cuda:sm_90a
 contract     fma          > attention         -DD=64
 contract     fma          > layer_norm        -DN=1024
 contract     fma          > rope              -DD2=32 --kernel=rope
