@@ -41,6 +41,7 @@ convolved B=8 H=28 W=28 C=512 F=512 R=3 S=3
 scaled M=8192 N=8192
 places M=8192 N=4096
 lifted W=65536 N=256
+spans S=4096 N=1048576 D=256
 pixels H=8192 W=3840
 halved H=4096 W=4096
 PROBLEMS
