@@ -397,13 +397,14 @@ static void wrote(CostWalk *w, int param, double bytes)
     if (param < MOST_PARAMS) w->written[param] += bytes;
 }
 
-/* Whether the instruction changes one element, which is the same for all programs. L2 does such operations
- * one after the other. */
+/* Whether the instruction changes one element, the same for all programs, under no condition. L2 does such
+ * operations one after the other. */
 static bool is_queued(const Instr *i, const MemParts *m)
 {
     int64_t at;
     bool same = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
     for (int a = 0; a < m->rank && same; a++) same = m->idx[a] && ir_is_const(m->idx[a], &at);
+    for (const Block *b = i->block; same && b->parent; b = b->parent->block) same = b->parent->op != OP_IF;
     return same;
 }
 

@@ -77,7 +77,27 @@ static int most_programs(const Search *z, int best)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
         if (p->trips && p->ragged && p->ns <= z->point[best].ns * SEARCH_HARDLY_WORSE &&
-            (p->programs > f->programs || (p->programs == f->programs && search_is_less(p->ns, f->ns))))
+            (p->programs > f->programs ||
+                (found != best && p->programs == f->programs && search_is_less(p->ns, f->ns))))
+            found = i;
+    }
+    return found;
+}
+
+/* Of as few programs as memory has little to do beside while they wait, with as many programs and estimates
+ * that can hardly be told apart, the one whose loops wait the fewest times. */
+static int fewest_waits(const Search *z, int best)
+{
+    enum { FEW = 4 }; /* programs of a multiprocessor */
+    int found = best;
+    const SearchPoint *b = &z->point[best];
+    const int64_t all = (int64_t)z->p->device.units * z->p->device.target->sm_threads;
+    if (b->bound != BOUND_MEMORY || b->ragged || b->programs > FEW * (int64_t)z->p->device.units) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        const int64_t threads = all_at_once(z, p) * p->cluster;
+        if (p->trips && p->programs == b->programs && p->ns <= b->ns * SEARCH_HARDLY_WORSE && threads &&
+            threads <= all && p->full <= 1 && p->waits < z->point[found].waits)
             found = i;
     }
     return found;
@@ -103,5 +123,5 @@ int search_fewest_programs(const Search *z, int best)
         if (p->ragged ? p->programs == f->programs && p->words < f->words : p->programs < f->programs)
             found = i;
     }
-    return found;
+    return fewest_waits(z, found);
 }

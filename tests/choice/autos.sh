@@ -30,6 +30,7 @@ plane H=37 W=100
 loop M=4096 N=12345
 twice M=4096 N=32000
 twice M=4096 N=400
+twice M=256 N=128256
 product M=4096 N=4096 K=4096
 product M=512 N=512 K=4096
 undivided M=512 N=512 K=4096

@@ -52,6 +52,16 @@ kernel pairs(in f32 X[M, N], out f32 Y[M, 2], const int TM = 64) grid (cdiv(M, T
     let i = program_id();
     store(Y[i*TM +: TM, 0 +: 2], load(X[i*TM +: TM, 0 +: 2]));
 }
+kernel least(in f32 X[M, N], out f32 Y[M], const int TM = 32) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let i = program_id();
+    store(Y[i*TM +: TM], min(load(X[i*TM +: TM, 0 +: N]), axis = 1, drop = true));
+}
+kernel place(in f32 X[M, N], out i32 Y[M], const int TM = 32) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let i = program_id();
+    store(Y[i*TM +: TM], i32(argmin(load(X[i*TM +: TM, 0 +: N]), axis = 1, drop = true)));
+}
 kernel totals(in f32 X[M, N], inout f32 ALL[2], inout f32 ROWS[M], const int TN = 64) grid (cdiv(N, TN), M) hint (warps = 1)
 {
     let (j, i) = program_id();
@@ -84,3 +94,6 @@ expect pairs TM=64 alu 2048 M=8192 N=2
 expect pairs TM=64 alu 15872 M=8192 N=64
 # Two sums of all programs, and one of a row.
 expect totals TN=64 queued 2 M=8192 N=8192
+# A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
+expect least TM=32 alu 8224 M=8192 N=64
+expect place TM=32 alu 36896 M=8192 N=64
