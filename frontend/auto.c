@@ -30,6 +30,8 @@ static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };   /* of a loop ar
 static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } }; /* last axis and another one */
 /* An axis that is not the last one, beside vectors along it, such as a scale for each row. */
 static const AutoSpace scaled_rows = { 8, 16, { 1, 2, 4, 8, 16, 32, 64, 128 } };
+/* The same where it is an axis of records, which lie side by side in memory. */
+static const AutoSpace records = { 9, 16, { 2, 4, 8, 16, 32, 64, 128, 256, 512 } };
 static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } }; /* an axis that is not the last */
 static const AutoSpace lengths = { 9, 1024, { 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
 
@@ -50,8 +52,9 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     if (!a->tile && a->raster) return &bands;
     if (info->k.products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
     if (info->k.products) return &steps;
-    if (!a->other) return &lengths;
-    return a->last ? &squares : a->vector ? &scaled_rows : &rows;
+    if (!a->other && !a->record) return &lengths;
+    if (a->last || !a->vector) return a->last ? &squares : &rows;
+    return a->other ? &scaled_rows : &records;
 }
 
 bool program_depends(const Node *params, const Node *n, const char *name, int depth)

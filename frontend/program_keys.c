@@ -19,7 +19,7 @@ struct Env {
 
 /* What a compile-time use decides, for `auto` constants. */
 typedef struct AutoUse {
-    bool tile, last, vector, other, latency;
+    bool tile, last, vector, record, other, latency;
     const char *along;
     Loc fixed;
 } AutoUse;
@@ -87,7 +87,7 @@ static unsigned use_mask(const Keys *k)
     const AutoUse *u = &k->use;
     return 1u | (unsigned)!k->branches << 6 | (unsigned)u->tile << 1 | (unsigned)u->last << 2 |
            (unsigned)u->other << 3 | (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5 |
-           (unsigned)u->vector << 7;
+           (unsigned)u->vector << 7 | (unsigned)u->record << 8;
 }
 
 /* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
@@ -103,6 +103,7 @@ static const Node *mark_auto(Keys *k, const char *name)
         a->tile |= k->use.tile;
         a->last |= k->use.last && !k->use.vector;
         a->vector |= k->use.vector;
+        a->record |= k->use.record;
         a->other |= k->use.other;
         a->latency |= k->use.latency;
         if (k->use.along) {
@@ -164,6 +165,20 @@ static void demand_for(Keys *k, AutoUse use, const Node *n, const Env *env)
     k->use = (AutoUse){ 0 };
 }
 
+/* Whether the axes behind this one are of a few elements, which the source gives as numbers: the components
+ * of a record, or the channels of a pixel. Records that follow each other lie side by side in memory, as
+ * elements along the last axis do. */
+static bool is_of_records(const Node *tensor, uint32_t axis)
+{
+    enum { MOST_COMPONENTS = 64 };
+    uint64_t all = 1;
+    for (uint32_t i = axis + 1; i < tensor->n; i++) {
+        if (tensor->kids[i]->kind != N_INT || tensor->kids[i]->u > MOST_COMPONENTS) return false;
+        all *= tensor->kids[i]->u;
+    }
+    return axis + 1 < tensor->n && all <= MOST_COMPONENTS;
+}
+
 /* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. alone: the
  * tile has no other axis. */
 static void demand_window(
@@ -171,10 +186,12 @@ static void demand_window(
 {
     const Node *extent = window->kids[1], *dim = tensor && axis < tensor->n ? tensor->kids[axis] : NULL;
     bool fixed = dim && window->kids[0]->kind == N_INT && extent->kind == N_NAME;
+    bool record = dim && is_of_records(tensor, axis);
     AutoUse use = { .tile = true,
         .last = dim && axis + 1 == tensor->n,
         .vector = dim && axis + 1 == tensor->n && alone,
-        .other = dim && axis + 1 < tensor->n,
+        .record = record,
+        .other = dim && axis + 1 < tensor->n && !record,
         .along = dim && dim->kind == N_NAME ? dim->name : NULL,
         .fixed = fixed ? window->loc : (Loc){ 0 } };
     demand_for(k, use, extent, env);

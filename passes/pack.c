@@ -45,6 +45,8 @@ enum {
     FEW_PAST = 8,        /* a program past the last one may stand beside so many that are */
     FEW_PROGRAMS = 32,   /* along an axis: the launch says how many there are at most (launch_facts_most) */
     WARPS = 4,
+    FEW_WARPS = 2, /* of a pack of whole vectors: CTAs of fewer warps make room earlier as they end */
+    SINGLES = 2,   /* from which on one warp takes neighbouring programs */
     LANES = 32,
     LEAST_WORK = 10,     /* of an operation that is worth sharing, as ops.def counts */
     WORK_PER_ELEM = 16,  /* of a program, which programs of a pack share */
@@ -60,6 +62,7 @@ typedef struct Size {
     int64_t loaded; /* bytes of all tiles that it loads */
     int64_t beside; /* elements of tiles that it loads and others too */
     int64_t shared; /* work on tiles that are the same for all programs of a pack */
+    int singles;    /* loads of one element of each program */
     bool loops;
     bool pieces; /* gathers of positions that lie side by side, of which other passes know more */
 } Size;
@@ -117,6 +120,7 @@ static void measure(void *choice, Instr *i)
     if (!varies && m.result) s->beside += elements(v);
     if (!varies) return;
     if (m.result) s->loaded += bytes;
+    s->singles += i->op == OP_LOAD && elements(v) == 1;
     for (int a = 0; a < m.rank && i->op != OP_LOAD && i->op != OP_STORE; a++)
         s->pieces |= counts_positions(x, m.idx[a]);
     if (bytes <= s->bytes || (i->op != OP_LOAD && i->op != OP_STORE)) return;
@@ -425,6 +429,19 @@ static int fitting_warps(const Choice *x, int64_t missing)
     return warps;
 }
 
+/* Divides a pack whose warps have whole programs among CTAs of fewer warps. Single elements of neighbouring
+ * programs lie side by side: one warp loads them as vectors, while several warps take programs in turns and
+ * load each by itself. Records keep the number that fits them. */
+static int64_t divided(Choice *x, int64_t n)
+{
+    int64_t records = 0;
+    int warps = x->size.singles >= SINGLES ? 1 : FEW_WARPS;
+    ir_walk(x->f->body, count_records, &records);
+    if (x->asked || x->f->hints.warps > 0 || x->size.bytes % 16 || shares_work(&x->size) || records) return n;
+    for (; x->warps > warps && n % 2 == 0 && n > 2; n /= 2) x->warps /= 2;
+    return n;
+}
+
 /* Finds which values are not the same for all programs. */
 static void find_differences(Choice *x)
 {
@@ -450,7 +467,7 @@ static bool pack_func(PassContext *c, Func *f)
     if (!x.asked) find_differences(&x);
     for (int axis; want != 1 && (axis = best_axis(&x, used)) >= 0; used |= 1u << axis) {
         if (!look_at(&x, axis)) continue;
-        if (!want) want = wanted(&x);
+        if (!want) want = divided(&x, wanted(&x));
         bool shares = !x.asked && shares_work(&x.size);
         for (n = want; n > 1 && !pack(&x, n); n = x.asked ? 1 : n / 2) {}
         if (n <= 1) continue;

@@ -24,6 +24,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(outside) \
     F(given) \
     F(added) \
+    F(queued) \
     F(cp_async) \
     F(torn) \
     F(split) \

@@ -18,6 +18,7 @@ typedef struct Cost {
                             cache; bytes of the sectors that come from L2 for these */
     double pieces;       /* of those and `out`: lines, were each piece that lies together in memory a line */
     double added;        /* elements of `out` that are added to rows of memory atomically */
+    double queued;       /* atomic operations on an element that is the same for all programs */
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */

@@ -397,6 +397,18 @@ static void wrote(CostWalk *w, int param, double bytes)
     if (param < MOST_PARAMS) w->written[param] += bytes;
 }
 
+/* Whether the instruction changes one element, the same for all programs, under no condition. L2 does such
+ * operations one after the other. */
+static bool is_queued(const Instr *i, const MemParts *m)
+{
+    int64_t at;
+    bool same = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
+    for (int a = 0; a < m->rank && same; a++) same = m->idx[a] && ir_is_const(m->idx[a], &at);
+    for (const Block *b = i->block; same && b->parent; b = b->parent->block)
+        same = b->parent->op != OP_IF || ir_is_rare(b->parent);
+    return same;
+}
+
 void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
@@ -438,6 +450,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             : NULL; /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
     double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1,
            size = dtype_bytes(w->f->params[m.param].type->dtype);
+    if (is_queued(i, &m)) w->c.queued += n * times;
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.own += n * size * times;

@@ -16,11 +16,12 @@ static double lanes_of(const CostWalk *w, const Type *t)
 
 /* Lane operations by which the threads that hold parts of a row put their results together: in each step, a
  * thread gets the other one's and combines the two. */
-static double exchange(const CostWalk *w, const Type *t)
+static double exchange(const CostWalk *w, const Type *t, bool positions)
 {
     if (t->kind != TYPE_TILE || !t->layout) return 0;
     double all = lanes_of(w, t), holders = all / (double)type_elements(t);
-    return holders > 1 ? w->model->exchange_step * all * log2(holders) : 0;
+    double step = positions ? w->model->position_step : w->model->exchange_step;
+    return holders > 1 ? step * all * log2(holders) : 0;
 }
 
 /* An elementwise operation of n elements. */
@@ -292,7 +293,8 @@ static void compute(CostWalk *w, const Instr *i, double times)
         if (i->op == OP_REDUCE) /* a function of the kernel's own combines them */
             for (const Instr *x = i->blocks[0]->first; x; x = x->next) elements(w, x, n);
         else w->c.alu += n * (scans ? w->model->scan_element : 1);
-        if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) w->c.alu += exchange(w, i->results[0].type) * times;
+        if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART)
+            w->c.alu += exchange(w, i->results[0].type, f == OPS_ARG) * times;
         w->c.meets += times;
         w->c.across += times * (meetings(w) - 1);
         return;

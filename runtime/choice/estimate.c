@@ -449,7 +449,7 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     double rest = fmax(programs_time(&e), estimate_longest_range(&e, begin_time(&e) + end_time(&e)));
     double bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = fmax(memory_time(&e, bytes) / part, c->added * (double)c->programs / e.m->added);
-    memory += last_round(&e, memory) + l2_hits_time(&e);
+    memory += last_round(&e, memory) + l2_hits_time(&e) + c->queued * (double)c->programs * e.m->queued;
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;

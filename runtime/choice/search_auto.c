@@ -142,13 +142,14 @@ static bool looks_at_least(const Search *z, int from, int j)
 }
 
 /* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
- * estimate alike; returns the new best one. */
+ * estimate alike; above it, too, where the point is a pack, which makes small sizes alike. Returns the new
+ * best one. */
 static int improve_name(Search *z, int from, int j)
 {
     fix_if_idle(z, from, j);
     if (z->name[j].fixed) return from;
     const int start = from, here = z->point[from].at[j], n = useful(z, &z->name[j]);
-    int reach = z->name[j].derived ? REACH : MOST_VALUES, first = z->n_points;
+    int reach = z->name[j].derived ? REACH : MOST_VALUES, above = reach, first = z->n_points;
     for (int v = here - reach; v <= here + reach; v++)
         if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
     if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);
@@ -159,9 +160,12 @@ static int improve_name(Search *z, int from, int j)
         const double better = z->name[j].divisors ? BETTER_SPECIALIZED : BETTER;
         for (int i = 0; i < z->n_points; i++)
             if (z->point[i].ns < z->point[from].ns * better) from = i;
-        if (from != start || here - reach < 1 || !alike(z, start, j, here - reach)) break;
-        reach++;
-        add_value(z, start, j, here - reach);
+        const bool further = here - reach >= 1 && alike(z, start, j, here - reach),
+                   larger = z->point[start].warps_given && alike(z, start, j, here + above) &&
+                            here + above + 1 < n;
+        if (from != start) break;
+        if (further) add_value(z, start, j, here - ++reach);
+        if (larger) add_value(z, start, j, here + ++above);
     }
     return least_that_covers(z, from, j);
 }

@@ -153,7 +153,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->divided = code.plan->split_k > 1;
     take_hints(p, &f->hints);
     p->ragged = cost.ragged;
-    p->trips = cost.trips + cost.trips_ahead > 0;
+    p->trips = (p->waits = cost.trips + cost.trips_ahead) > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;

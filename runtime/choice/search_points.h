@@ -76,6 +76,7 @@ typedef struct SearchPoint {
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                    /* its loops walk over ranges between loaded offsets */
     bool warps_given, trips;        /* it is said how many warps there are; loops wait for what they load */
+    double waits;                   /* how often they do, in a program */
     bool cluster_given;             /* it is said whether they are to */
     bool parts_given;               /* it is said in how many parts, be it one */
     bool few_stages;                /* producers run two steps ahead at most */

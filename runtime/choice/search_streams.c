@@ -68,6 +68,41 @@ static int64_t all_at_once(const Search *z, const SearchPoint *p)
     return threads <= (int64_t)z->p->device.units * z->p->device.target->sm_threads ? threads : 0;
 }
 
+/* Of programs that walk over ranges of different lengths, that memory bounds, and whose estimates can hardly
+ * be told apart, the most: the one with the longest range ends last, while others have nothing to do any
+ * more, and the smaller it is, the earlier. */
+static int most_programs(const Search *z, int best)
+{
+    int found = best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        if (p->trips && p->ragged && p->ns <= z->point[best].ns * SEARCH_HARDLY_WORSE &&
+            (p->programs > f->programs ||
+                (found != best && p->programs == f->programs && search_is_less(p->ns, f->ns))))
+            found = i;
+    }
+    return found;
+}
+
+/* Of as few programs as memory has little to do beside while they wait, with as many programs and estimates
+ * that can hardly be told apart, the one whose loops wait the fewest times. */
+static int fewest_waits(const Search *z, int best)
+{
+    enum { FEW = 4 }; /* programs of a multiprocessor */
+    int found = best;
+    const SearchPoint *b = &z->point[best];
+    const int64_t all = (int64_t)z->p->device.units * z->p->device.target->sm_threads;
+    if (b->bound != BOUND_MEMORY || b->ragged || b->programs > FEW * (int64_t)z->p->device.units) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        const int64_t threads = all_at_once(z, p) * p->cluster;
+        if (p->trips && p->programs == b->programs && p->ns <= b->ns * SEARCH_HARDLY_WORSE && threads &&
+            threads <= all && p->full <= 1 && p->waits < z->point[found].waits)
+            found = i;
+    }
+    return found;
+}
+
 /* Of programs that wait for what their loops load, and whose estimates can hardly be told apart, the fewest:
  * whether all of them run at once depends on registers that the estimate does not know. Where memory bounds
  * them, only of programs that all run at once, with as many threads in all: these have wider rows. Where they
@@ -78,7 +113,8 @@ int search_fewest_programs(const Search *z, int best)
     int found = best;
     if (best < 0 || !z->point[best].trips || z->point[best].products) return best;
     const SearchPoint *b = &z->point[best];
-    if (b->bound != BOUND_LOADS && (b->bound != BOUND_MEMORY || !all_at_once(z, b) || b->ragged)) return best;
+    if (b->ragged && b->bound == BOUND_MEMORY) return most_programs(z, best);
+    if (b->bound != BOUND_LOADS && (b->bound != BOUND_MEMORY || !all_at_once(z, b))) return best;
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i], *f = &z->point[found];
         const bool like = b->bound == BOUND_LOADS ? p->threads == b->threads
@@ -87,5 +123,5 @@ int search_fewest_programs(const Search *z, int best)
         if (p->ragged ? p->programs == f->programs && p->words < f->words : p->programs < f->programs)
             found = i;
     }
-    return found;
+    return fewest_waits(z, found);
 }

@@ -131,8 +131,8 @@ static void test_counted(void)
         int64_t h, s;
         int compiles, grid;
         const char *says;
-    } cases[] = { { 8, 64, 1, 16, "; H<=8" }, { 7, 64, 1, 16, "; H<=8" }, { 1, 64, 2, 2, "; H<=1" },
-        { 3, 64, 3, 6, "; H<=3" }, { 33, 64, 4, 128, NULL }, { 35, 64, 4, 128, NULL } };
+    } cases[] = { { 8, 64, 1, 32, "; H<=8" }, { 7, 64, 1, 32, "; H<=8" }, { 1, 64, 2, 4, "; H<=1" },
+        { 3, 64, 3, 12, "; H<=3" }, { 33, 64, 4, 192, NULL }, { 35, 64, 4, 192, NULL } };
     static uint16_t x[35 * 64 * 128], y[35 * 64 * 128];
     tile_kernel *k;
     open_add();
@@ -154,28 +154,33 @@ static void test_counted(void)
 }
 
 /* A row that is transposed goes to other lanes: the programs of a pack have a warp, unless the kernel says
- * how many or only copies. */
+ * how many. Those that only copy have two, and one where several single elements go with each row. */
 static void test_packs_meet(void)
 {
     static const char text[] = "kernel turned(in f16 X[B, 128], out f16 Y[B, 128]) grid (B) {\n"
                                "    let x = reshape(load(X[program_id(), :]), [8, 16]);\n"
                                "    store(Y[program_id(), :], reshape(transpose(x), [128]));\n}\n"
                                "kernel copies(in f16 X[B, 128], out f16 Y[B, 128]) grid (B) {\n"
-                               "    store(Y[program_id(), :], load(X[program_id(), :]));\n}\n";
+                               "    store(Y[program_id(), :], load(X[program_id(), :]));\n}\n"
+                               "kernel lines(in f16 X[B, 128], out f16 Y[B, 128], in f16 A[B], in f16 C[B])\n"
+                               "    grid (B) {\n    let b = program_id();\n"
+                               "    store(Y[b, :], load(X[b, :]) * load(A[b]) + load(C[b]));\n}\n";
     static const struct {
         const char *kernel;
         int warps, threads;
-    } cases[] = { { "turned", 0, 32 }, { "turned", 4, 128 }, { "copies", 0, 128 } };
+    } cases[] = { { "turned", 0, 32 }, { "turned", 4, 128 }, { "copies", 0, 64 }, { "lines", 0, 32 } };
     static uint16_t x[4096 * 128], y[4096 * 128];
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 4; c++) {
         tile_binding warps = { "warps", TILE_BIND_INT, { .i = cases[c].warps } };
         int64_t shape[2] = { 4096, 128 };
         tile_tensor tx = { x, shape, NULL, 2, TILE_F16 }, ty = { y, shape, NULL, 2, TILE_F16 };
-        tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
+        tile_tensor tz = { x, shape, NULL, 1, TILE_F16 };
+        tile_arg a[4] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty), tile_arg_tensor(&tz),
+            tile_arg_tensor(&tz) };
         tile_variant_info v = { .struct_size = sizeof v };
         open_add();
         OK(ctx, kernel_of(ctx, text, cases[c].kernel, &warps, cases[c].warps > 0, &rows));
-        OK(ctx, tile_kernel_variant(rows, a, 2, &v));
+        OK(ctx, tile_kernel_variant(rows, a, c == 3 ? 4 : 2, &v));
         CU_ASSERT_EQUAL(v.threads, cases[c].threads);
         tile_kernel_destroy(rows);
         close_add();

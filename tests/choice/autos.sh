@@ -30,6 +30,7 @@ plane H=37 W=100
 loop M=4096 N=12345
 twice M=4096 N=32000
 twice M=4096 N=400
+twice M=256 N=128256
 product M=4096 N=4096 K=4096
 product M=512 N=512 K=4096
 undivided M=512 N=512 K=4096
@@ -41,6 +42,8 @@ convolved B=8 H=28 W=28 C=512 F=512 R=3 S=3
 scaled M=8192 N=8192
 places M=8192 N=4096
 lifted W=65536 N=256
+spans S=4096 N=1048576 D=256
+pixels H=8192 W=3840
 halved H=4096 W=4096
 experts M=4096 N=4096 K=4096 E=8
 PROBLEMS

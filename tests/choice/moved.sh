@@ -26,7 +26,8 @@ words=$(field shared "warps=2" pcr_tridiagonal M=2048 N=256)
 check "$words" -gt 300000 "rows shifted over warps"
 check "$words" -lt 600000 "rows shifted over warps, once"
 frame="H2=8640 H=17280"
-even=$(field alu "TW=32" nv12_to_rgb $frame W2=2048 W=4096) left=$(field alu "TW=32" nv12_to_rgb $frame W2=1920 W=3840)
+four="TW=32, warps=4"
+even=$(field alu "$four" nv12_to_rgb $frame W2=2048 W=4096) left=$(field alu "$four" nv12_to_rgb $frame W2=1920 W=3840)
 check "$left" -gt $((2 * even)) "28 programs that a pack leaves over"
 check "$(field shared "TW=32" nv12_to_rgb $frame W2=2048 W=4096)" = 0 "pixels lie where their components are"
 check "$(field wasted "TN=128" spherical_harmonics N=2097152)" = 0 "whole records"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
-# and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, and lines that a warp reaches.
+# and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
+# and additions to an element that is the same for all programs.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -65,6 +66,24 @@ kernel experts(in f16 X[M, K], in f16 W[E, K, N], in i32 START[E + 1], out f16 Y
         scatter(Y[rows, j*TN + arange(TN)[None, :]], f16(acc), mask = rows < last);
     }
 }
+kernel least(in f32 X[M, N], out f32 Y[M], const int TM = 32) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let i = program_id();
+    store(Y[i*TM +: TM], min(load(X[i*TM +: TM, 0 +: N]), axis = 1, drop = true));
+}
+kernel place(in f32 X[M, N], out i32 Y[M], const int TM = 32) grid (cdiv(M, TM)) hint (warps = 1)
+{
+    let i = program_id();
+    store(Y[i*TM +: TM], i32(argmin(load(X[i*TM +: TM, 0 +: N]), axis = 1, drop = true)));
+}
+kernel totals(in f32 X[M, N], inout f32 ALL[2], inout f32 ROWS[M], const int TN = 64) grid (cdiv(N, TN), M) hint (warps = 1)
+{
+    let (j, i) = program_id();
+    let x = load(X[i, j*TN +: TN]);
+    atomic_add(ALL[0], sum(x, drop = true));
+    atomic_add(ALL[1], sum(x * x, drop = true));
+    atomic_add(ROWS[i], max(x, axis = 0, drop = true));
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -92,3 +111,9 @@ expect taps TY=1\ TX=256 own 6144 H=4096 W=4096
 # Rows of 8 bytes that fill lines, and each in a line of its own: a load and a store of a warp reach 32 lines for 2.
 expect pairs TM=64 alu 2048 M=8192 N=2
 expect pairs TM=64 alu 15872 M=8192 N=64
+# Two sums of all programs, and one of a row.
+expect totals TN=64,\ pack=1 queued 2 M=8192 N=8192
+expect totals TN=64,\ pack=8 queued 16 M=8192 N=8192
+# A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
+expect least TM=32 alu 8224 M=8192 N=64
+expect place TM=32 alu 36896 M=8192 N=64
