@@ -60,8 +60,8 @@ void pitch_place(Pitch *, const LaunchArgs *, char *base);
 const ComputedInput *converted_by_operations(const ConvertedForm *, int param);
 /* Whether some input may be one that is converted ahead, by the signature and what was found before. */
 bool converted_possible(const tile_kernel *);
-/* *out NULL: no input can be converted ahead. The first call reads the disk cache, or lowers the kernel for the
- * key of a launch. Fails where there is no memory, and then nothing is known. */
+/* *out NULL: no input can be converted ahead. The first call reads the disk cache, or lowers the kernel for
+ * the key of a launch. Fails where there is no memory, and then nothing is known. */
 tile_status converted_form(tile_kernel *, const uint64_t *key, const ConvertedForm **out);
 void converted_close(tile_kernel *);
 
