@@ -112,11 +112,19 @@ static tile_status find_types(Session *s, void *finding)
     o.passes.passes = "inline,check"; /* what runs before specialize, which converts */
     ConvertedForm *form = arena_calloc(&s->arena, 1, sizeof *form + (size_t)n_params * sizeof(DType));
     const FrontBinding *b = variant_bindings(q->k, q->key, &s->arena, &n);
+    if (converted_read(q->k, s, b, n, form)) {
+        q->form = form_copy(q->k, form);
+        return TILE_OK;
+    }
+    *form = (ConvertedForm){ 0 }; /* what was read of an entry that cannot be used */
     Ast *ast = module_parse(q->k->module, s);
     bool lowered = ast && compile_to_ir(&(CompileJob){ s, ast, q->k->name, b, n, NULL, &o }, NULL, &f);
     for (int i = 0; i < n_params; i++)
         form->to[i] = lowered && may_be_converted(&q->k->params[i]) ? input_converted_to(f, i) : DT_COUNT;
-    if (lowered) find_computed(s, f, q->k, form);
+    if (lowered) {
+        find_computed(s, f, q->k, form);
+        converted_write(q->k, s, b, n, form);
+    }
     q->form = form_copy(q->k, form);
     return TILE_OK;
 }

@@ -60,10 +60,16 @@ void pitch_place(Pitch *, const LaunchArgs *, char *base);
 const ComputedInput *converted_by_operations(const ConvertedForm *, int param);
 /* Whether some input may be one that is converted ahead, by the signature and what was found before. */
 bool converted_possible(const tile_kernel *);
-/* *out NULL: no input can be converted ahead. The first call lowers the kernel for the key of a launch. Fails
- * where there is no memory, and then nothing is known. */
+/* *out NULL: no input can be converted ahead. The first call reads the disk cache, or lowers the kernel for
+ * the key of a launch. Fails where there is no memory, and then nothing is known. */
 tile_status converted_form(tile_kernel *, const uint64_t *key, const ConvertedForm **out);
 void converted_close(tile_kernel *);
+
+/* converted_entry.c: what is converted and computed of the kernel with these bindings, in the disk cache. The
+ * statements are in the session's memory. False: no entry, or one that cannot be used; *form is then
+ * undefined. */
+bool converted_read(tile_kernel *, Session *, const FrontBinding *, size_t n, ConvertedForm *form);
+void converted_write(tile_kernel *, Session *, const FrontBinding *, size_t n, const ConvertedForm *form);
 
 /* pitch_copy.c: frees the kernels that copy. */
 void pitch_close_copies(tile_kernel *);

@@ -3,10 +3,14 @@
  * maps refuse strides that are no multiples of 16 bytes. */
 #define _GNU_SOURCE
 #include "api.h"
+#include <dirent.h>
+#include <sys/stat.h>
+#include <utime.h>
 
 static tile_context *ctx;
 static FakeState *fake;
-static Counter counter; /* of the context's memory */
+static Counter counter;    /* of the context's memory */
+static const char *folder; /* of the disk cache; NULL: none */
 static uint16_t memory[4 << 20] __attribute__((aligned(256)));
 
 enum { MOST = 8 };
@@ -35,6 +39,8 @@ static bool begin(uint32_t flags)
     fake->on_launch = on_launch;
     tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
     cd.flags |= flags;
+    if (folder) cd.flags &= ~(uint32_t)TILE_CONTEXT_NO_CACHE;
+    cd.cache_directory = folder;
     counter = (Counter){ 0 };
     cd.allocator = (tile_allocator){ counter_realloc, &counter };
     if (!tile_context_create(&cd, &ctx)) return true;
@@ -229,20 +235,21 @@ static void test_short_of_memory(void)
     tile_context_destroy(ctx);
 }
 
+static const char computed_text[] =
+    "kernel gemm(in f16 G[M, K], in f16 U[M, K], in f16 B[K, N], out f16 C[M, N], const int TM = 128,\n"
+    "            const int TN = 128, const bool TWICE = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+    "    for k in 0 .. cdiv(K, 32) {\n"
+    "        let g = f32(load(G[i*TM +: TM, k*32 +: 32]));\n"
+    "        let u = load(U[i*TM +: TM, k*32 +: 32]);\n"
+    "        acc = mma(f16(g / (1.0 + exp(-g))) * u, load(B[k*32 +: 32, j*TN +: TN]), acc);\n"
+    "        const if (TWICE) { acc = acc + sum(g) + f32(sum(u)); }\n    }\n"
+    "    store(C[i*TM +: TM, j*TN +: TN], f16(acc));\n}\n"
+    "tune gemm { TM in {64, 128}; TN in {64, 128, 256}; key (M, N, K); }\n";
+
 /* An operand that is computed from two inputs. */
 static void test_computed(void)
 {
-    static const char text[] =
-        "kernel gemm(in f16 G[M, K], in f16 U[M, K], in f16 B[K, N], out f16 C[M, N], const int TM = 128,\n"
-        "            const int TN = 128, const bool TWICE = false) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
-        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
-        "    for k in 0 .. cdiv(K, 32) {\n"
-        "        let g = f32(load(G[i*TM +: TM, k*32 +: 32]));\n"
-        "        let u = load(U[i*TM +: TM, k*32 +: 32]);\n"
-        "        acc = mma(f16(g / (1.0 + exp(-g))) * u, load(B[k*32 +: 32, j*TN +: TN]), acc);\n"
-        "        const if (TWICE) { acc = acc + sum(g) + f32(sum(u)); }\n    }\n"
-        "    store(C[i*TM +: TM, j*TN +: TN], f16(acc));\n}\n"
-        "tune gemm { TM in {64, 128}; TN in {64, 128, 256}; key (M, N, K); }\n";
     enum { N = 4096 };
     int64_t shape[2] = { N, N }, strides[2] = { N, 1 };
     tile_tensor t[4];
@@ -254,8 +261,8 @@ static void test_computed(void)
         args[i] = tile_arg_tensor(&t[i]);
     }
     for (int twice = 0; twice < 2; twice++) {
-        OK(ctx, kernel_of(ctx, text, "gemm", (tile_binding[]){ { "TWICE", TILE_BIND_BOOL, { .i = twice } } },
-                    1, &k));
+        OK(ctx, kernel_of(ctx, computed_text, "gemm",
+                    (tile_binding[]){ { "TWICE", TILE_BIND_BOOL, { .i = twice } } }, 1, &k));
         tile_variant_info v = { .struct_size = sizeof v };
         OK(ctx, tile_kernel_variant(k, args, 4, &v));
         int compiled = fake->compiles;
@@ -269,6 +276,79 @@ static void test_computed(void)
     tile_context_destroy(ctx);
     CU_ASSERT_EQUAL(fake->live_modules, 0);
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
+/* The entries of the disk cache that say what is converted: how many there are, and of those whose time is
+ * long ago (`age`: gets such a time) how many files of `inode` were not written anew, and were read. */
+static int entries(bool age, ino_t inode[MOST], int *read_again)
+{
+    static const char kind[] = "tile-converted-1";
+    char path[600], text[1 << 12];
+    int n = 0;
+    struct dirent *e;
+    struct stat st;
+    DIR *d = opendir(folder);
+    *read_again = 0;
+    while (d && (e = readdir(d))) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        FILE *f = fopen(path, "rb");
+        size_t size = f ? fread(text, 1, sizeof text, f) : 0;
+        if (f) fclose(f);
+        if (!memmem(text, size, kind, sizeof kind - 1) || n == MOST || stat(path, &st)) continue;
+        if (age) CU_ASSERT(!utime(path, &(struct utimbuf){ 1000000, 1000000 }));
+        for (int i = 0; !age && i < MOST; i++) *read_again += inode[i] == st.st_ino && st.st_mtime > 1000000;
+        if (age) inode[n] = st.st_ino;
+        n++;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+/* The launches of both kernels above in a context of their own. */
+static void launch_both(int converted, int computed)
+{
+    enum { N = 4096 };
+    int64_t shape[2] = { N, N }, strides[2] = { N, 1 };
+    tile_tensor t[4];
+    tile_arg args[4];
+    tile_kernel *k;
+    Product p;
+    if (!begin(0)) return;
+    OK(ctx, kernel_of(ctx, converted_text, "gemm", NULL, 0, &k));
+    operands(&p, 768, 768, 768, 768, 768, false);
+    for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+    CU_ASSERT_EQUAL(launches_of(k, &p), converted);
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, computed_text, "gemm", NULL, 0, &k));
+    for (int i = 0; i < 4; i++) {
+        t[i] = (tile_tensor){ (char *)memory + (size_t)i * N * N * 2, shape, strides, -1, TILE_NONE };
+        args[i] = tile_arg_tensor(&t[i]);
+    }
+    launched = 0;
+    OK(ctx, tile_launch(k, args, 4, NULL));
+    CU_ASSERT_EQUAL(launched, computed);
+    CU_ASSERT(reads(0, &t[0]) && reads(0, &t[1]) && !reads(1, &t[0]));
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
+/* What is converted is found once and then read from the disk cache. */
+static void test_kept(void)
+{
+    char made[] = "/tmp/tile-pitch-XXXXXX", command[64];
+    ino_t inode[MOST] = { 0 };
+    int read_again;
+    folder = mkdtemp(made);
+    CU_ASSERT_PTR_NOT_NULL(folder);
+    launch_both(3, 2);
+    CU_ASSERT_EQUAL(entries(true, inode, &read_again), 2);
+    launch_both(3, 2);
+    CU_ASSERT_EQUAL(entries(false, inode, &read_again), 2);
+    CU_ASSERT_EQUAL(read_again, 2);
+    folder = NULL;
+    snprintf(command, sizeof command, "rm -r '%s'", made);
+    CU_ASSERT_EQUAL(system(command), 0);
 }
 
 /* Without memory, and where configurations are as declared, a launch takes the tensors as they are. */
@@ -351,6 +431,7 @@ int main(int argc, char **argv)
         { "converted", test_converted },
         { "short_of_memory", test_short_of_memory },
         { "computed", test_computed },
+        { "kept", test_kept },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
         { "prepared", test_prepared },
