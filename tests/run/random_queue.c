@@ -86,7 +86,7 @@ static void choose_order(const Queue *q, uint64_t seed, int draw)
             q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
 }
 
-/* The passes that this kernel's run with passes leaves out, or NULL. None is `inline`: no backend has calls. */
+/* What this kernel leaves out in its run with passes, or NULL; never `inline`: no backend has calls. */
 static const char *left_out(const Queue *q, uint64_t seed)
 {
     RefRandom r = { seed * 7 + 3 };
