@@ -237,3 +237,49 @@ bool ir_same_of_launch(const Func *f, const Value *a, const Value *b)
     enum { DEPTH = 8 };
     return same_of_launch(f, a, b, DEPTH);
 }
+
+static bool same_attr(const Attr *a, const Attr *b)
+{
+    switch (attr_info[a->key].kind) {
+    case ATTR_KIND_INT:
+    case ATTR_KIND_ENUM: return a->i == b->i;
+    case ATTR_KIND_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
+    case ATTR_KIND_STR: return a->s == b->s || !strcmp(a->s, b->s);
+    case ATTR_KIND_INTS: return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
+    }
+    return false;
+}
+
+bool ir_same_attrs(const Instr *a, const Instr *b)
+{
+    if (a->n_attrs != b->n_attrs) return false;
+    for (int k = 0; k < a->n_attrs; k++) {
+        const Attr *other = ir_attr(b, a->attrs[k].key);
+        if (!other || !same_attr(&a->attrs[k], other)) return false;
+    }
+    return true;
+}
+
+/* left: values that may still be compared. */
+static bool same_value(const Value *a, const Value *b, int *left)
+{
+    const Instr *x = a->def, *y = b->def;
+    MemParts m;
+    if (a == b) return true;
+    if (!x || !y || --*left < 0 || x->op != y->op || a->type != b->type || a->index != b->index ||
+        x->n_operands != y->n_operands || x->n_blocks || !ir_same_attrs(x, y))
+        return false;
+    const Func *f = x->block->func;
+    const bool input = (x->op == OP_LOAD || x->op == OP_GATHER) && ir_mem_parts(x, &m) &&
+                       f->params[m.param].kind == PARAM_IN;
+    if (!input && !(op_info[x->op].flags & OPF_PURE)) return false;
+    for (int k = 0; k < x->n_operands; k++)
+        if (!same_value(ir_operand(x, k), ir_operand(y, k), left)) return false;
+    return true;
+}
+
+bool ir_same_value(const Value *a, const Value *b)
+{
+    int left = 256;
+    return same_value(a, b, &left);
+}

@@ -5,7 +5,8 @@
  * A left operand in registers is read until then, too. ptxas keeps other values out of these registers as
  * long as the program's own text does not write them; but what a loop carries from one iteration to the next
  * shares its registers with the value that the next iteration gets. So that value must be computed, not only
- * moved, behind the wait. */
+ * moved, behind the wait. What has the same value elsewhere counts as well, since vendors' compilers compute
+ * equal values once, at the earlier place. */
 #include "ir/ir.h"
 
 typedef struct Flight {
@@ -73,6 +74,7 @@ const Instr *ir_flight_fault(Session *s, const Func *func, int *operand)
 
 typedef struct Fault {
     Arena *arena;
+    const Func *func;
     uint32_t n; /* values */
     const Instr *at;
 } Fault;
@@ -148,7 +150,8 @@ typedef struct Sources {
     Arena *arena;
     bool *seen, carried;
     ValueList todo;
-    InstrList computed;
+    InstrList computed; /* the first `own` by themselves, the others as their equals */
+    size_t own;
 } Sources;
 
 static void add_source(Sources *s, Value *v)
@@ -180,6 +183,20 @@ static void look_back(Sources *s, Value *v)
     else vec_push(s->arena, &s->computed, d);
 }
 
+/* Adds what computes the same value as one of those listed. */
+static void add_equal(void *user, Instr *i)
+{
+    Sources *s = user;
+    for (size_t k = 0; k < s->own; k++) {
+        Instr *d = s->computed.data[k];
+        for (int r = 0; i != d && i->op == d->op && r < d->n_results; r++)
+            if (ir_same_value(&i->results[r], &d->results[r])) {
+                vec_push(s->arena, &s->computed, i);
+                return;
+            }
+    }
+}
+
 static void check_operand(void *user, Instr *i)
 {
     Fault *x = user;
@@ -188,6 +205,8 @@ static void check_operand(void *user, Instr *i)
     add_source(&s, ir_operand(i, 0));
     while (s.todo.len) look_back(&s, s.todo.data[--s.todo.len]);
     if (!s.carried) return;
+    s.own = s.computed.len;
+    ir_walk((Block *)x->func->body, add_equal, &s);
     Waits w = { .f = { .arena = x->arena, .flies = arena_array(x->arena, bool, x->n) } };
     if (!find_waits(&w, i)) return; /* ir_flight_fault says where */
     for (size_t k = 0; k < s.computed.len; k++)
@@ -196,7 +215,7 @@ static void check_operand(void *user, Instr *i)
 
 const Instr *ir_operand_fault(Session *s, const Func *func)
 {
-    Fault x = { .arena = &s->arena, .n = func->module->next_id };
+    Fault x = { .arena = &s->arena, .func = func, .n = func->module->next_id };
     if (ir_holds(func->body, OP_WGMMA)) ir_walk(func->body, check_operand, &x);
     return x.at;
 }

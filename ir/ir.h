@@ -307,6 +307,11 @@ void ir_drop_unused(Block *);
 /* Whether two scalars of a launch are computed by the same operations from the same dimensions, strides,
  * parameters and constants. They are then equal, whichever block each is in. */
 bool ir_same_of_launch(const Func *, const Value *, const Value *);
+bool ir_same_attrs(const Instr *, const Instr *);
+/* Whether both are computed by the same pure operations, and loads of inputs, from the same values. Vendors'
+ * compilers find that out and compute them once, wherever both stand. False, too, where there is much to
+ * compare. */
+bool ir_same_value(const Value *, const Value *);
 void ir_sweep(Block *); /* erases instructions without uses and effects, from the end of the block */
 bool ir_reads_memory(const Instr *);
 bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hardly ever runs */

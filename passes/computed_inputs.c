@@ -52,7 +52,7 @@ typedef struct Computing {
 /* --- one window -------------------------------------------------------------------------------------- */
 
 static bool same_attributes(const Instr *a, const Instr *b)
-{ return a->n_attrs == b->n_attrs && same_attrs(a, b); }
+{ return a->n_attrs == b->n_attrs && ir_same_attrs(a, b); }
 
 /* Whether both are computed alike from the same values, which before cse may be two instructions. */
 static bool same_index(const Value *a, const Value *b, int depth)

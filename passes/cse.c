@@ -88,7 +88,7 @@ static bool equal(const Instr *a, const Instr *b)
     }
     for (int k = first; k < a->n_operands; k++)
         if (compared(a, k) != compared(b, k)) return false;
-    return same_attrs(a, b);
+    return ir_same_attrs(a, b);
 }
 
 static void reuse(Cse *x, Instr *i, Instr *earlier)

@@ -39,28 +39,6 @@ void splice_before(Instr *at, Block *from)
 bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
 bool is_loop(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE; }
 
-static bool same_attr(const Attr *a, const Attr *b)
-{
-    switch (attr_info[a->key].kind) {
-    case ATTR_KIND_INT:
-    case ATTR_KIND_ENUM: return a->i == b->i;
-    case ATTR_KIND_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
-    case ATTR_KIND_STR: return a->s == b->s || !strcmp(a->s, b->s);
-    case ATTR_KIND_INTS: return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
-    }
-    return false;
-}
-
-bool same_attrs(const Instr *a, const Instr *b)
-{
-    if (a->n_attrs != b->n_attrs) return false;
-    for (int k = 0; k < a->n_attrs; k++) {
-        const Attr *other = ir_attr(b, a->attrs[k].key);
-        if (!other || !same_attr(&a->attrs[k], other)) return false;
-    }
-    return true;
-}
-
 Value *build_int(Builder *b, const Type *t, int64_t v)
 { return ir_splat(b, ir_const_int(b, t->dtype, v), t->kind == TYPE_TILE ? t->rank : 0, t->shape); }
 

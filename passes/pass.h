@@ -65,7 +65,6 @@ void replace_value(Value *v, Value *by);
 void splice_before(Instr *at, Block *from);
 bool is_tile(const Value *);
 bool is_loop(const Instr *);
-bool same_attrs(const Instr *, const Instr *);
 /* The constant `v` of type `t` (integers, bools; floats), splatted for a tile. */
 Value *build_int(Builder *, const Type *t, int64_t v);
 Value *build_float(Builder *, const Type *t, double v);

@@ -238,7 +238,8 @@ static bool same_shape(const Type *a, const Type *b)
 static Instr *plain_sum(const Value *x, const Instr *i)
 {
     for (const Use *u = x->uses; u; u = u->next) {
-        if (u->user->op != OP_REDUCE_SUM || u->user->block != i->block || !same_attrs(u->user, i)) continue;
+        if (u->user->op != OP_REDUCE_SUM || u->user->block != i->block || !ir_same_attrs(u->user, i))
+            continue;
         for (const Instr *k = u->user; k; k = k->next)
             if (k == i) return u->user;
     }

@@ -88,10 +88,24 @@ void compile_time(const CompileOptions *o, const char *stage, int64_t begin)
     if (o->times) text_printf(o->times, "%-14s      %9.3f ms\n", stage, (double)(clock_ns() - begin) * 1e-6);
 }
 
+static bool is_call(const void *none, const Instr *i) { return i->op == OP_CALL; }
+
+/* No backend has calls of device functions. */
+static bool calls_are_gone(Session *s, const Func *f)
+{
+    const bool gone = !ir_any_in(f->body, is_call, NULL);
+    if (!gone)
+        diag_error(s, f->loc,
+            "`%s` calls device functions: the pass `inline`, which puts their bodies in, was left out",
+            f->name);
+    return gone;
+}
+
 bool compile_backend(Session *s, Module *m, Func *f, const CompileOptions *o, Artifact *out)
 {
     int64_t begin = clock_ns();
-    bool ok = driver_backend(o->target->kind)->compile(s, m, f, o->target, &o->backend, out);
+    bool ok = calls_are_gone(s, f) &&
+              driver_backend(o->target->kind)->compile(s, m, f, o->target, &o->backend, out);
     compile_time(o, o->target->kind == TARGET_CPU ? "code" : "kernel IR, C", begin);
     return ok;
 }
@@ -234,7 +248,7 @@ static void count_work(Session *s, Func *f, Compiled *out)
 bool compile_tiles(const CompileJob *j, Compiled *out, Func **func)
 {
     *out = (Compiled){ 0 };
-    if (!compile_to_ir(j, NULL, func)) return false;
+    if (!compile_to_ir(j, NULL, func) || !calls_are_gone(j->session, *func)) return false;
     copy_signature(j->session, *func, out);
     if (!host_blocks(j->session, *func, out)) return false;
     if (j->options->target->kind == TARGET_CPU) count_work(j->session, *func, out);

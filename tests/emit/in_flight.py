@@ -3,9 +3,9 @@
 
 A product of a warpgroup (HGMMA, IGMMA, QGMMA) reads its left operand, where that lies in registers, and writes
 its sum until WARPGROUP.DEPBAR has waited for the group that `gsb0` closes. This follows all paths of each
-kernel with the groups in flight, and lists the instructions that write an operand, or read or write a sum, of
-one of them. Prints a line for each cubin; exit status 1 if there is such an instruction, or if no product of
-all cubins reads registers, so that nothing was tested.
+kernel with the groups in flight, and lists the instructions that write an operand of one of them, as a product
+does whose sum lies there, or that read or write a sum. Prints a line for each cubin; exit status 1 if there is
+such an instruction, or if no product of all cubins reads registers, so that nothing was tested.
 """
 
 import re
@@ -85,6 +85,8 @@ def follow(code: list, labels: dict, starts: list):
             seen.add((at, groups))
             address, text = code[at]
             if m := PRODUCT.match(text):
+                if issue((), text)[0].sums & set().union(*(g.operands for g in groups)):
+                    found[address] = text
                 groups = issue(groups, text)
                 if m[4]:
                     from_registers.add(at)

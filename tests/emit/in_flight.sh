@@ -14,6 +14,7 @@ while read -r file options; do
 done <<'KERNELS'
 examples/kernels/attention.tile -D T=f16 -D D=64 -D CAUSAL=false
 examples/kernels/gemm_int4.tile --kernel=gemm_int4
+tests/run/finds/scores_without_passes.tile -O0 -D D=64
 tests/run/finds/scores_in_two_walks.tile -O3 -D H=2 -D G=2 -D M=128 -D N=344 -D D=64
 KERNELS
 python3 "$root/tests/emit/in_flight.py" "$nvdisasm" "$dir"/*.cubin

@@ -402,6 +402,8 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     from = emu_own(from);
     uint32_t bytes;
     Map m = box_map(map, rank, place, &bytes);
+    for (int k = 0; k < rank; k++)
+        if (place[k] < 0) emu_fail("TMA stores a box that begins at %d", place[k]); /* illegal on an H200 */
     Copy o = { .at = from, .bytes = bytes, .adds = adds, .moment = emu_moment() };
     memcpy(o.map, map, sizeof o.map);
     memcpy(o.place, place, (size_t)rank * sizeof *place);

@@ -417,13 +417,14 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;
     Func *f = m ? ir_func_find(m, l->kernel) : NULL;
     if (!f) return false;
-    if (run->passes) launch_facts(f, l, false);
+    if (run->passes || (st->order >= 0 ? st->order : st->runs) & 8) launch_facts(f, l, false);
     PassOptions o = pass_options_default(st->target);
-    o.verify_each = true;
+    KernelOptions options = st->options;
+    o.verify_each = o.any_target = true;
     if (!run->passes) o.opt_level = 0;
+    else options.skip = pass_set_of(o.skip = run->skip);
     if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;
     GpuCode code;
-    KernelOptions options = st->options;
     Values v = { 0 };
     if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
     int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2] * code.clusters;

@@ -1,6 +1,7 @@
 /* exec_tile.c: problems through libtile's public API, on the CPU or a GPU. */
 #include "exec_tile.h"
 #include "runtime/include/tile/tile.h"
+#include "runtime/launch/inside.h"
 #include "used.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,10 +142,11 @@ static tile_status find_module(Device *d, const char *path, tile_module **out)
     return TILE_OK;
 }
 
-static tile_status find_kernel(Device *d, const char *path, const Launch *l, tile_kernel **out)
+static tile_status find_kernel(
+    Device *d, const char *path, const char *skip, const Launch *l, tile_kernel **out)
 {
     char key[512];
-    size_t n = (size_t)snprintf(key, sizeof key, "%s %s", path, l->kernel);
+    size_t n = (size_t)snprintf(key, sizeof key, "%s %s without %s", path, l->kernel, skip ? skip : "");
     tile_binding bindings[MAX_BINDS];
     for (int i = 0; i < l->n_consts; i++) {
         bindings[i] = (tile_binding){
@@ -159,6 +161,9 @@ static tile_status find_kernel(Device *d, const char *path, const Launch *l, til
     tile_module *module;
     tile_status status = find_module(d, path, &module);
     if (status == TILE_OK) status = tile_kernel_create(module, l->kernel, bindings, (size_t)l->n_consts, out);
+    const KernelPasses passes = { .skip = skip };
+    if (status == TILE_OK && skip && (status = kernel_set_passes(*out, &passes)) != TILE_OK)
+        tile_kernel_destroy(*out);
     Kept *k = status == TILE_OK ? calloc(1, sizeof *k) : NULL;
     if (!k) return status;
     memcpy(k->key, key, sizeof key);
@@ -210,7 +215,7 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     }
     tile_kernel *kernel;
     s->messages[0] = 0;
-    tile_status status = find_kernel(d, run->path, l, &kernel);
+    tile_status status = find_kernel(d, run->path, run->passes ? run->skip : NULL, l, &kernel);
     if (status != TILE_OK) return complain(s, d, l->kernel, status, why, why_size);
     size_t bytes = 0;
     void *workspace = NULL;

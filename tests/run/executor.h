@@ -25,7 +25,8 @@ typedef struct Run {
     const char *path; /* of the .tile file */
     int n_launches;
     Launch launches[MAX_LAUNCHES];
-    bool passes; /* optimizing passes on or off */
+    bool passes;      /* optimizing passes on or off */
+    const char *skip; /* passes that are left out of those that are on, "cse,licm"; NULL: none */
 } Run;
 
 typedef struct Executor {

@@ -114,6 +114,7 @@ Verdict oracle_check(Oracle *z, Problem *p, bool without, bool with)
     Run run;
     char path[160];
     if (!run_prepare(&run, p, z->folder, path, sizeof path, v.text, sizeof v.text)) return v;
+    run.skip = z->skip;
     z->unfit = !run_on(z->oracle, z->oracle_state, &run, p, false, &v);
     if (z->unfit) return v;
     keep_as_wanted(p);

@@ -5,8 +5,9 @@
 typedef struct Oracle {
     const Executor *oracle, *executor;
     void *oracle_state, *state;
-    char folder[64]; /* of the kernels' files */
-    bool unfit;      /* the oracle could not run the last problem */
+    char folder[64];  /* of the kernels' files */
+    bool unfit;       /* the oracle could not run the last problem */
+    const char *skip; /* passes that the device's runs with passes leave out; NULL: none */
 } Oracle;
 
 /* Opens the device and a folder. 0; 2 for a device that this build does not have, 77 for one that is not

@@ -11,8 +11,10 @@
  * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1.
  * --draws: runs of a kernel in an emulator, each in an order of its own (1).
  * --again: further launches of a kernel, with other extents and strides (0).
+ * --skip: runs with passes leave these out, `cse,licm`; `any`: each kernel's one that is drawn.
  * Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
+#include "passes/passes.h"
 #include "coverage.h"
 #include "random_check.h"
 #include "random_reduce.h"
@@ -43,7 +45,7 @@ typedef struct Job {
     bool late, thorough;
 } Job;
 typedef struct Queue {
-    const char *device, *save, *file, *list;
+    const char *device, *save, *file, *list, *skip;
     MakeKernel *make;
     uint64_t first, count, batch, next;
     int jobs, limit, seconds, draws, again;
@@ -84,6 +86,17 @@ static void choose_order(const Queue *q, uint64_t seed, int draw)
             q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
 }
 
+/* What this kernel leaves out in its run with passes, or NULL; never `inline`: no backend has calls. */
+static const char *left_out(const Queue *q, uint64_t seed)
+{
+    RefRandom r = { seed * 7 + 3 };
+    if (!q->skip || strcmp(q->skip, "any")) return q->skip;
+    for (;;) {
+        const PassInfo *p = &pass_info[ref_random_below(&r, PASS_COUNT)];
+        if (p->presence != REQUIRED && p->on && strcmp(p->name, "inline")) return p->name;
+    }
+}
+
 /* A failure of an executor's quick way counts only if the kernel also fails in the thorough one
  * (executor.h). */
 static bool check(
@@ -114,6 +127,7 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
         p->at = seed;
         const RandomKernel *kernel = k ? k : made(q, seed, &q->kernel);
         bool ok = true;
+        q->oracle.skip = left_out(q, seed);
         for (int draw = 0; ok && draw < q->draws; draw++) {
             choose_order(q, seed, draw);
             ok = check(q, j, kernel, seed, !draw && (q->both || seed % 4 == 0), why, sizeof why);
@@ -121,6 +135,7 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
         const char *(*text)(const void *) = q->oracle.executor->text;
         if (text && list && q->list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
         if (!ok) {
+            if (q->oracle.skip) printf("without %s: ", q->oracle.skip);
             puts(why);
             fflush(NULL);
             return 1;
@@ -366,6 +381,7 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--jobs"))) q->jobs = atoi(v);
     else if ((v = value_of(arg, "--draws"))) q->draws = atoi(v);
     else if ((v = value_of(arg, "--again"))) q->again = atoi(v);
+    else if ((v = value_of(arg, "--skip"))) q->skip = v;
     else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
     else if ((v = value_of(arg, "--file")))

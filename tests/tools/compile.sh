@@ -176,6 +176,15 @@ expect 0 "// after merge-loads" "$tilec" mm.tile $hopper --dump-after=merge-load
 expect 1 "does not run for cuda:sm_80: it needs TMA and wgmma" "$tilec" mm.tile --target=cuda:sm_80 --dump-after=warp-specialization -o mm.cu
 expect 1 "does not run for cpu" "$tilec" k.tile -D T=16 --skip-pass=near -o t.o -h t.h
 expect 1 "the pass \`layout\` cannot be left out" "$tilec" mm.tile $hopper --skip-pass=layout -o mm.cu
+cat >call.tile <<'T'
+fn twice(x) { return x + x; }
+kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 64)) {
+    let i = program_id();
+    store(Y[i*64 +: 64], twice(load(X[i*64 +: 64])));
+}
+T
+expect 1 "\`k\` calls device functions: the pass \`inline\`, which puts their bodies in, was left out" "$tilec" call.tile $hopper --skip-pass=inline -o mm.cu
+expect 1 "\`k\` calls device functions: the pass \`inline\`" "$tilec" call.tile --passes=fold -o t.o -h t.h
 expect 1 "the pass \`near\` is one of the kernel IR" "$tilec" mm.tile $hopper --passes=fold,near -o mm.cu
 expect 0 "warning: --dump-after: the pass \`warp-specialization\` did not run for the kernel \`k\`" "$tilec" k.tile -D T=16 $hopper --dump-after=warp-specialization -o mm.cu
 expect 2 "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=cuda" "$tilec" mm.tile $hopper --stop-after=layout --emit=cuda

@@ -12,8 +12,9 @@
  * the axis is divided by the cluster's size, rounded up, wherever the order asks for it. Each of those
  * orders is a bijection for every grid, so one CTA of one cluster runs each program. If the extent is no
  * multiple, the last cluster runs its last program again in the remaining CTAs. They must take part in the
- * loads, and store nothing. Of what the kernel stores they load nothing either, as the program's own CTA
- * may be storing it: they take zeros, and decide nothing by them, because they might never end.
+ * loads, and store nothing. Of what the kernel stores they load nothing either, but for their part of rings,
+ * as the program's own CTA may be storing it (also behind a load without a token, by first-reads): they
+ * take zeros, and decide nothing by them, because they might never end.
  *
  * Requires: warp specialization and a persistent loop; every load of the ring proven to be the same in all
  * CTAs of a cluster. That means that its offsets, and the bounds and conditions around it, are functions
@@ -23,8 +24,7 @@
  * of whole swizzle patterns. Keeps: results. Does not handle: a remap of the user's own; kernels that do
  * more than store, where stores would have to be left out.
  *
- * The hint `cluster = n` asks for it; `cluster_axis` gives the axis, and without it the pass takes the
- * axis that saves most bytes. */
+ * The hint `cluster = n` asks for it; without `cluster_axis` it takes the axis that saves most bytes. */
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
 #include "ir/scalar.h"
@@ -92,11 +92,17 @@ static bool equal_by_trial(const Multicast *c, const Value *v)
     return true;
 }
 
+static bool loads_from(const Func *f, const Instr *i, bool written)
+{
+    MemParts m;
+    return (i->op == OP_LOAD || i->op == OP_GATHER) && ir_mem_parts(i, &m) &&
+           written == (f->params[m.param].kind != PARAM_IN);
+}
+
 static bool equal(const Multicast *c, const Value *v, int depth)
 {
     const Instr *d = v->def;
     int64_t k;
-    MemParts m;
     if (v->type->kind == TYPE_TENSOR) return true;
     if (depth > 48 || v->type->kind != TYPE_SCALAR) return false;
     if (!d) {
@@ -113,7 +119,7 @@ static bool equal(const Multicast *c, const Value *v, int depth)
     if (d->op == OP_DIV && is_coordinate(c, ir_operand(d, 0)) && ir_is_const(ir_operand(d, 1), &k) && k > 0 &&
         k % c->ctas == 0)
         return true;
-    if ((op_info[d->op].flags & OPF_READ) && (!ir_mem_parts(d, &m) || m.token)) return false;
+    if ((op_info[d->op].flags & OPF_READ) && !loads_from(c->f, d, false)) return false;
     bool all = true;
     for (int o = 0; o < d->n_operands && all; o++) all = equal(c, ir_operand(d, o), depth + 1);
     return all || equal_by_trial(c, v);
@@ -181,16 +187,9 @@ static int64_t share(const Multicast *c, RingLoad *l, size_t n)
     return saved;
 }
 
-/* Whether it loads from a tensor that the kernel writes. */
-static bool reads_written(const Instr *i)
-{
-    MemParts m;
-    return (i->op == OP_LOAD || i->op == OP_GATHER) && ir_mem_parts(i, &m) && m.token;
-}
-
 typedef struct Follow {
     Arena *arena;
-    bool *seen; /* by value: it has been followed */
+    bool *seen; /* by value: followed */
     VEC(const Value *) next;
 } Follow;
 
@@ -243,7 +242,7 @@ typedef struct Effects {
 static void other_effect(void *user, Instr *i)
 {
     Effects *e = user;
-    if (!e->what && reads_written(i) && decides(&e->read, &i->results[0])) {
+    if (!e->what && loads_from(e->f, i, true) && decides(&e->read, &i->results[0])) {
         e->what = "programs past the grid's end would decide by what they do not store";
         e->loc = i->loc;
     }
@@ -327,8 +326,8 @@ static Value *place_in_cluster(Multicast *c, Instr *coord)
 
 static void collect_accesses(void *user, Instr *i)
 {
-    Instrs *all = user;
-    if (i->op == OP_STORE || reads_written(i)) vec_push(&i->block->func->module->session->arena, all, i);
+    const Func *f = i->block->func;
+    if (i->op == OP_STORE || loads_from(f, i, true)) vec_push(&f->module->session->arena, (Instrs *)user, i);
 }
 
 static Value *zero_of(Builder *b, const Type *t)
@@ -435,7 +434,8 @@ static void refuse_axes(Multicast *c, RingLoad *l, size_t n, int rank, int only)
 
 /* Counts programs in clusters: divides the extents from which coordinates are computed, adds the place in the
  * cluster to coordinates, and guards the stores of a program beyond the grid. */
-static void divide_programs(Multicast *c, const Instrs *coords, const Instrs *behind)
+static void divide_programs(
+    Multicast *c, const Instrs *coords, const Instrs *behind, const RingLoad *l, size_t n)
 {
     Value *within = NULL;
     for (size_t k = 0; k < behind->len; k++) divide(c, behind->data[k]);
@@ -444,7 +444,10 @@ static void divide_programs(Multicast *c, const Instrs *coords, const Instrs *be
             within = place_in_cluster(c, coords->data[k]);
     Instrs accesses = { 0 };
     if (within) ir_walk(c->f->body, collect_accesses, &accesses);
-    for (size_t k = 0; k < accesses.len; k++) guard(accesses.data[k], within);
+    for (size_t k = 0, j; k < accesses.len; k++) {
+        for (j = 0; j < n && l[j].load != accesses.data[k];) j++;
+        if (j == n) guard(accesses.data[k], within); /* loads of rings stay: the others wait for them */
+    }
 }
 
 void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
@@ -486,7 +489,7 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
     }
 
     share(&c, l, n);
-    divide_programs(&c, &coords, &behind);
+    divide_programs(&c, &coords, &behind, l, n);
     p->multicast = c.ctas;
     p->multicast_axis = c.axis;
     schedule_take(p, DECIDE_MULTICAST, MULTICAST_N, c.ctas, c.axis);

@@ -192,6 +192,19 @@ static bool lists(const InstrList *l, const Instr *i)
     return false;
 }
 
+static bool computes_equal(const void *user, const Instr *i)
+{
+    const Value *v = user;
+    for (int k = 0; i != v->def && k < i->n_results; k++)
+        if (ir_same_value(&i->results[k], v)) return true;
+    return false;
+}
+
+/* Whether the value is computed behind the late part's wait only. A cast that the loop has elsewhere too is
+ * one cast for NVVM, which computes it before the wait where the other one stands there. */
+static bool only_behind(const Rotation *r, const Value *v)
+{ return v->def && lists(&r->p.early_casts, v->def) && !ir_any_in(r->s.body, computes_equal, v); }
+
 /* Gives the late products' left operands, where the early part computes them in registers before the late
  * part's wait, registers of their own behind it. */
 static void keep_operands(Rotation *r)
@@ -203,7 +216,7 @@ static void keep_operands(Rotation *r)
         size_t at = 0;
         while (v && at < r->cross.len && r->cross.data[at] != v) at++;
         if (!v || v->type->kind != TYPE_TILE || at == r->cross.len) continue;
-        if (v->def && lists(&r->p.early_casts, v->def)) continue;
+        if (only_behind(r, v)) continue;
         Builder b = ir_before(i);
         Value *own = ir_emit(&b, OP_OPAQUE, &v, 1, ATTRS(a_int(ATTR_ANEW, 1)), NULL);
         vec_push(a, &r->p.early_casts, own->def);

@@ -30,8 +30,9 @@
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation is on
  * its tensor but stores and scatters in other branches of an `if`); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
- * base, strides and row ends that TMA needs, by launch fact; buffers beside the rings, in the space that the
- * rings leave. Keeps: everything. */
+ * base, strides and row ends that TMA needs, by launch fact; a window whose position is not made negative by
+ * the kernel; buffers beside the rings, in the space that the rings leave. Keeps: everything. Does not
+ * handle: negative positions that memory or a parameter gives: an illegal instruction. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
@@ -45,6 +46,41 @@ static bool ends_with_piece(const Func *f, const Param *p, int unit)
 {
     const Dim *d = &f->dims[p->dims[unit]];
     return (d->extent >= 0 ? d->extent : d->div) * dtype_bytes(p->type->dtype) % 16 == 0;
+}
+
+/* Whether memory or a loop decides about the value. */
+static bool is_given(const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    bool given = d && (d->n_blocks || op_family(d->op) == OPS_MEMORY);
+    for (int k = 0; d && k < d->n_operands && !given && depth < 16; k++)
+        given = is_given(ir_operand(d, k), depth + 1);
+    return given;
+}
+
+/* Whether a constant that is added or subtracted may make the value negative. */
+static bool may_be_negative(Ranges *r, const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    int64_t by;
+    if (range_of(r, v).lo >= 0 || !d || depth > 16) return false;
+    if (d->op == OP_CONST) return true;
+    if (d->op == OP_SUB && ir_is_const(ir_operand(d, 1), &by) && by > 0) return true;
+    if (d->op == OP_ADD || d->op == OP_MUL)
+        return may_be_negative(r, ir_operand(d, 0), depth + 1) ||
+               may_be_negative(r, ir_operand(d, 1), depth + 1);
+    return (d->op == OP_SUB || d->op == OP_CAST) && may_be_negative(r, ir_operand(d, 0), depth + 1);
+}
+
+/* TMA loads a box that begins at a negative position, with zeros, but a store of it is an illegal
+ * instruction, wherever it ends. It may begin behind the tensor's end (measured on an H200). Positions that
+ * memory gives are taken for such in the tensor. */
+static bool begins_within(const Func *f, const MemParts *m)
+{
+    Ranges *r = ranges_new(f);
+    for (int a = 0; a < m->rank; a++)
+        if (may_be_negative(r, m->idx[a], 0) && !is_given(m->idx[a], 0)) return false;
+    return true;
 }
 
 static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
@@ -61,7 +97,8 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && (s < 0 || s * bytes % 16)) return false;
     }
-    return unit >= 0 && ends_with_piece(f, p, unit) && kernel_tma_begins(f, store, unit);
+    return unit >= 0 && ends_with_piece(f, p, unit) && kernel_tma_begins(f, store, unit) &&
+           begins_within(f, m);
 }
 
 /* Whether the consumers execute the store at most once in each program. */
