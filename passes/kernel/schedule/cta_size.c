@@ -36,16 +36,10 @@ static bool of_program(const Value *v, int deep)
     return is;
 }
 
-/* Records that are put together of components lie whole in lanes (layout/components.c). */
-static void measure_records(Sizes *z, const Instr *join)
+static void measure_records(Sizes *z, const Instr *i)
 {
-    enum { LARGE = 32 }; /* elements: their arithmetic outweighs their accesses */
-    const Type *t = ir_result(join)->type;
-    int axis = (int)ir_attr_int(join, ATTR_AXIS, 0);
-    int64_t records = 1, elements = 1;
-    if (t->kind != TYPE_TILE || join->n_operands != t->shape[axis]) return;
-    for (int a = 0; a < t->rank; a++) *(a < axis ? &records : &elements) *= t->shape[a];
-    if (elements >= LARGE && (!z->records || records < z->records)) z->records = records;
+    int64_t n = occupancy_large_records(z->target, i);
+    if (n && (!z->records || n < z->records)) z->records = n;
 }
 
 static void measure(void *user, Instr *i)
@@ -71,7 +65,7 @@ static void measure(void *user, Instr *i)
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
     z->searched |= i->op == OP_TOPK;
-    if (i->op == OP_CONCAT) measure_records(z, i);
+    measure_records(z, i);
     if (i->op == OP_REDUCE && type_elements(ir_operand(i, 0)->type) > z->folded)
         z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
