@@ -313,8 +313,6 @@ bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 /* Emits a run of element-wise operations and returns its last instruction. */
 Instr *emit_run(Emit *, Instr *first);
 void emit_reduce(Emit *, Instr *);
-/* Declares the sums of the reduction and takes each from one element of a row; false: it is another sum. */
-bool emit_one_hot(Emit *, const Instr *reduce, const Layout *, const Layout *keep, const char *sums);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);

@@ -6,7 +6,7 @@
  * A language without gathers from tiles writes the choice of a few elements of a row so, as a router does
  * that weighs its experts. Three operations for each row and element, and an exchange of sums between lanes,
  * are more than one write of the row to shared memory and one read for each of its choices. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_cluster.h"
 
 typedef struct OneHot {
     const Value *x;     /* the row, with one position along all other axes */
