@@ -34,6 +34,20 @@ static bool counts(const Value *v, int axis, int64_t *start)
     return true;
 }
 
+/* Whether the operation gives its result registers of its own, as products may not. */
+static bool has_own_registers(const Instr *i)
+{
+    return !i->n_operands || op_is_elementwise(i->op) || op_has(i->op, OPF_MOVES) || op_reduces(i->op) ||
+           i->op == OP_LOAD || i->op == OP_GATHER || i->op == OP_STORE || i->op == OP_CONVERT;
+}
+
+/* Whether nothing between the two may overwrite the row and its places, which are read at the second one. */
+static bool follows(const Instr *first, const Instr *i)
+{
+    while (first && first != i && !first->n_blocks && has_own_registers(first)) first = first->next;
+    return first == i;
+}
+
 /* Finds the choice that the reduction makes. Rows of which few choices are made are left to the sum. */
 static bool chooses(const Instr *i, int axis, OneHot *h)
 {
@@ -42,7 +56,8 @@ static bool chooses(const Instr *i, int axis, OneHot *h)
     if (i->op != OP_REDUCE_SUM || i->n_operands != 1 || !w || w->op != OP_WHERE) return false;
     const Instr *hit = ir_operand(w, 0)->def;
     const Type *t = ir_operand(i, 0)->type;
-    if (!hit || hit->op != OP_EQ || !kernel_is_zero(ir_operand(w, 2)) || dtype_bits(t->dtype) != WORD_BITS)
+    if (!hit || hit->op != OP_EQ || !follows(hit, i) || !kernel_is_zero(ir_operand(w, 2)) ||
+        dtype_bits(t->dtype) != WORD_BITS)
         return false;
     h->x = unrepeated(ir_operand(w, 1));
     if (h->x->type->kind != TYPE_TILE || !h->x->type->layout || type_elements(h->x->type) != t->shape[axis] ||

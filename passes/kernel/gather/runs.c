@@ -169,7 +169,7 @@ int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis
 }
 
 /* The position along the contiguous axis of a gather of words of a tensor that is only read, where it is a
- * constant. */
+ * constant that is within the tensor, whatever the row. */
 static bool gathers_word(const Func *f, const Instr *i, MemParts *m, int64_t *at)
 {
     enum { WORD = 4 };
@@ -179,7 +179,7 @@ static bool gathers_word(const Func *f, const Instr *i, MemParts *m, int64_t *at
     const Value *last = m->idx[m->rank - 1];
     if (last->def && last->def->op == OP_SPLAT) last = ir_operand(last->def, 0);
     return p->kind == PARAM_IN && dtype_bytes(p->type->dtype) == WORD && p->stride[m->rank - 1] == 1 &&
-           ir_is_const(last, at);
+           ir_is_const(last, at) && *at >= 0 && *at < f->dims[p->dims[m->rank - 1]].extent;
 }
 
 /* Whether b gathers the word behind that of a, of the same records. */

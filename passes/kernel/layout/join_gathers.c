@@ -88,7 +88,10 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     for (int k = 1; k < n; k++)
         if (record[k].at != record[k - 1].at + 1) return 0;
     int vector = n * bytes > MOST_BYTES ? MOST_BYTES / bytes : n;
-    if (n == GATHERED_WORDS && bytes == WORD && c->p->target->kind == TARGET_CUDA) return n;
+    if (n == GATHERED_WORDS && bytes == WORD && c->p->target->kind == TARGET_CUDA) {
+        int64_t extent = c->f->dims[c->f->params[a->mem.param].dims[a->mem.rank - 1]].extent;
+        return record[0].at >= 0 && record[n - 1].at < extent ? n : 0;
+    }
     return n & (n - 1) || n * bytes < LEAST_RECORD || record[0].at % vector ? 0 : n;
 }
 
