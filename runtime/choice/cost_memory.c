@@ -447,8 +447,5 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         cost_wait_for_data(w, times);
     } else wrote(w, m.param, n * size * times);
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    const Instr *of[GATHERED_WORDS]; /* two accesses for three of them */
-    bool cuda = w->plan && w->plan->target->kind == TARGET_CUDA;
-    if (cuda && kernel_gathers_threes(w->f, i, of)) n = n * 2 / GATHERED_WORDS;
     w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
 }

@@ -90,7 +90,9 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     int vector = n * bytes > MOST_BYTES ? MOST_BYTES / bytes : n;
     if (n == GATHERED_WORDS && bytes == WORD && c->p->target->kind == TARGET_CUDA) {
         int64_t extent = c->f->dims[c->f->params[a->mem.param].dims[a->mem.rank - 1]].extent;
-        return record[0].at >= 0 && record[n - 1].at < extent ? n : 0;
+        bool loaded = false; /* places that follow from positions lie side by side for neighbouring lanes */
+        for (int k = 0; k < a->mem.rank - 1; k++) loaded |= !kernel_is_cheap(a->mem.idx[k]);
+        return loaded && record[0].at >= 0 && record[n - 1].at < extent ? n : 0;
     }
     return n & (n - 1) || n * bytes < LEAST_RECORD || record[0].at % vector ? 0 : n;
 }
