@@ -14,6 +14,8 @@
  *                                    which moves its loads out of loops that do not change them
  *   sliced-loads                     behind cse, so that a slice is there once; before licm and
  *                                    load-order, which see its loads
+ *   constant-matrices                behind pack, which makes more records of a program; behind sliced-loads,
+ *                                    because its slices are of records; before contract
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over
  *                                    two loops
  *   transpose-products               before load-order, which makes its permutations free
@@ -55,6 +57,7 @@ static const PassId pipeline[] = {
     PASS_PARTS,
     PASS_REPEATED_ROWS,
     PASS_SLICED_LOADS,
+    PASS_CONSTANT_MATRICES,
     PASS_LICM,
     PASS_FACTORS,
     PASS_TRANSPOSE_PRODUCTS,

@@ -10,6 +10,10 @@ void emit_cluster_meet(Emit *);     /* waits until all CTAs of the cluster have 
 void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over dynamic programs */
 void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
 
+/* Declares the sums of the reduction and takes each from one element of a row; false: it is another sum
+ * (emit_one_hot.c). */
+bool emit_one_hot(Emit *, const Instr *reduce, const Layout *, const Layout *keep, const char *sums);
+
 /* --- parts of a row (emit_reduce.c) --- */
 /* Where the CTAs of a cluster meet to exchange parts of a row: the address of the parts, their mbarrier, the
  * pointer to them, and in a loop the number of the round. blocks_meet opens it for `bytes` of each of n CTAs,

@@ -279,6 +279,35 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
     end_block(e);
 }
 
+/* Gathers records of three words by two accesses each, for all three gathers at the first of them. False:
+ * these are others. */
+static bool access_threes(Emit *e, const Indexed *x, const char *base)
+{
+    const Instr *of[GATHERED_WORDS];
+    if (e->target->kind != TARGET_CUDA || !x->l || !kernel_gathers_threes(e->f, x->instr, of)) return false;
+    const char *to[GATHERED_WORDS] = { x->result }, *at, *words = tmp(e, "w");
+    for (int k = 1; k < GATHERED_WORDS; k++) to[k] = declare_tile(e, ir_result(of[k]));
+    Index *c[TILE_MAX_RANK];
+    begin_unrolled(e, "v", (int)layout_regs(x->l));
+    const char *cond = condition_of(e, x, index_variable(e, "v"), c, &at), *p = pointer_to(e, x, base, at),
+               *call = str(e, "%s(%s, %s);", use(e, "ldg_nc_b96"), words, p);
+    line(e, "%s %s[%d];", array_type(x->d), words, GATHERED_WORDS);
+    if (*cond) line(e, "if (%s) %s", cond, call);
+    else line(e, "%s", call);
+    if (*cond) pad_words(e, x, words, GATHERED_WORDS);
+    for (int k = 0; k < GATHERED_WORDS; k++) line(e, "%s[v] = %s[%d];", to[k], words, k);
+    end_block(e);
+    return true;
+}
+
+/* Whether the gather has been read with another one before it. */
+static bool is_read(Emit *e, const Instr *i)
+{
+    const Instr *of[GATHERED_WORDS];
+    return e->target->kind == TARGET_CUDA && ir_result(i)->type->kind == TYPE_TILE &&
+           kernel_gathers_threes(e->f, i, of) && i != of[0];
+}
+
 /* Passes old values to the threads that did not do the atomic operation. */
 static void share_old(Emit *e, const Indexed *x)
 {
@@ -332,6 +361,7 @@ void emit_indexed(Emit *e, Instr *i)
         emit_writer_semaphore(e, i);
         return;
     }
+    if (i->op == OP_GATHER && is_read(e, i)) return;
     Indexed x = { .instr = i, .atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS };
     ir_mem_parts(i, &x.m);
     keep_order(e, i);
@@ -347,7 +377,7 @@ void emit_indexed(Emit *e, Instr *i)
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
     if (v.n > 1) access_vectors(e, &x, base, &v);
-    else access_all(e, &x, base);
+    else if (!access_threes(e, &x, base)) access_all(e, &x, base);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }

@@ -379,6 +379,10 @@ void emit_reduce(Emit *e, Instr *i)
         .acc = accumulator(i),
         .array = tmp(e, "red") };
     q.init = combine_identity(e, i, q.acc);
+    if (emit_one_hot(e, i, l, keep, q.array)) {
+        store_result(e, &q);
+        return;
+    }
     /* AMD before CDNA 4: a maximum that keeps NaN takes four instructions. Therefore NaN is tested for
      * separately, two elements at a time. */
     if (is_hip(e) && q.acc == DT_F32 && !target_has(e->target, TF_MAX_OF_NANS) &&

@@ -8,7 +8,7 @@ typedef struct Rounds {
     const char *keys;  /* of all registers */
     const char *most;  /* of each row: the largest key that is left */
     const char *own;   /* of each row: where the thread itself has it, or NOWHERE */
-    const char *owned; /* of each row: the element there */
+    const char *owned; /* of each row: the element there; NULL: nothing uses elements */
     /* Elements come from their keys, where registers do not hold both. minus: of each row, whether the
      * thread's own is -0.0; minus_bits: a bit for each element; NULL for integers, whose keys tell all. */
     bool from_keys;
@@ -29,12 +29,12 @@ static bool are_many(const Emit *e, const Best *b)
     return !is_hip(e) && b->n + array_len(b->d, b->n) > MANY_WORDS;
 }
 
-static void begin_rounds(Emit *e, const Best *b, const Value *x, Rounds *r)
+static void begin_rounds(Emit *e, const Best *b, const Value *x, bool elements, Rounds *r)
 {
     DType wide = combined_wide(b->d);
-    *r = (Rounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), tmp(e, "owned") };
+    *r = (Rounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), elements ? tmp(e, "owned") : NULL };
     line(e, "i32 %s[%d];", r->keys, b->n);
-    r->from_keys = are_many(e, b);
+    r->from_keys = elements && are_many(e, b);
     if (r->from_keys && dtype_is_float(wide)) {
         r->minus = tmp(e, "minus");
         r->minus_bits = tmp(e, "minus_bits");
@@ -86,11 +86,11 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
 {
     const char *taken = use(e, "TAKEN"), *none = use(e, "NOWHERE");
     line(e, "i32 %s[%d], %s[%d];", r->most, b->m, r->own, b->m);
-    line(e, "%s %s[%d];", ctype(b->d), r->owned, b->m);
+    if (r->owned) line(e, "%s %s[%d];", ctype(b->d), r->owned, b->m);
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = %s;", r->most, taken);
     line(e, "%s[i] = %s;", r->own, none);
-    if (!r->from_keys) line(e, "%s[i] = 0;", r->owned);
+    if (r->owned && !r->from_keys) line(e, "%s[i] = 0;", r->owned);
     end_block(e);
     if (r->minus) {
         /* Otherwise the vendor's compiler would take each bit into a register ahead of the rounds. */
@@ -109,12 +109,12 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
     const char *pos = coord_text(e, b->l, b->axis, "i"),
                *first = positions_rise(b) ? "" : str(e, "%s < %s[%s]", pos, r->own, k);
     const char *keeps = "";
-    if (!r->from_keys) keeps = str(e, " %s[%s] = %s;", r->owned, k, element(e, x, b->l, i));
+    if (r->owned && !r->from_keys) keeps = str(e, " %s[%s] = %s;", r->owned, k, element(e, x, b->l, i));
     else if (r->minus) keeps = str(e, " %s[%s] = %s[i / 32] >> (i %% 32) & 1;", r->minus, k, r->minus_bits);
     line(e, "if (%s) { %s[%s] = %s;%s }", both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first),
         r->own, k, pos, keeps);
     end_block(e);
-    if (r->from_keys) elements_of_keys(e, b, r);
+    if (r->owned && r->from_keys) elements_of_keys(e, b, r);
     begin_unrolled(e, "i", b->m);
     line(e, "if (%s[i] == %s) %s[i] = %s;", r->most, taken, r->own, none);
     line(e, "%s[i] = %s[i];", b->at, r->own);
@@ -149,10 +149,12 @@ static void take(Emit *e, const Best *b, const Rounds *r)
     end_block(e);
 }
 
-/* Where results of topk lie in shared memory: values at base, positions `at` bytes behind. */
+/* Where results of topk lie in shared memory: values at base, positions `at` bytes behind; those that
+ * something uses. */
 typedef struct TopkCells {
     const char *base;
     int64_t at;
+    bool values, places;
 } TopkCells;
 
 /* Element n of each row, under a condition on register i of the rows ("": always). */
@@ -179,9 +181,12 @@ static void store_round(Emit *e, const Best *b, const TopkCells *to, int64_t k, 
         line(e, "if (%s) {", cond);
         e->indent++;
     }
-    line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b->d))), to->base, cell,
-        dtype_bytes(b->d), value);
-    line(e, "%s(%s + %lld + (%s) * 4, %s[i]);", use(e, "sts_i32"), to->base, (long long)to->at, cell, b->at);
+    if (to->values)
+        line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b->d))), to->base, cell,
+            dtype_bytes(b->d), value);
+    if (to->places)
+        line(e, "%s(%s + %lld + (%s) * 4, %s[i]);", use(e, "sts_i32"), to->base, (long long)to->at, cell,
+            b->at);
     if (*cond) end_block(e);
     end_block(e);
 }
@@ -222,7 +227,7 @@ static void rounds_by_keys(
 {
     Rounds r;
     const char *n = tmp(e, "n");
-    begin_rounds(e, b, x, &r);
+    begin_rounds(e, b, x, to->values, &r);
     barrier(e);
     begin_count(e, n, k);
     /* Positions of so many elements are not held from round to round. */
@@ -253,11 +258,12 @@ void emit_topk(Emit *e, Instr *i)
             at = (cells * dtype_bytes(x->type->dtype) + 15) / 16 * 16;
     best_of(e, i, axis, "above", &b);
     scratch(e, at + cells * 4);
-    TopkCells to = { tmp(e, "sh"), at };
+    TopkCells to = { tmp(e, "sh"), at, values->uses != NULL, places->uses != NULL };
     line(e, "const u32 %s = shared_base + SCRATCH;", to.base);
     (has_keys(b.d) ? rounds_by_keys : rounds_by_pairs)(e, &b, x, &to, k, (at + cells * 4 + 15) / 16 * 16);
     barrier(e);
-    fill_elements(e, values, to.base, row_major, values->type);
+    if (to.values) fill_elements(e, values, to.base, row_major, values->type);
+    if (!to.places) return;
     const char *second = tmp(e, "sh");
     line(e, "const u32 %s = %s + %lld;", second, to.base, (long long)at);
     fill_elements(e, places, second, row_major, places->type);

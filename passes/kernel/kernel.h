@@ -392,6 +392,10 @@ unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
 int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
+/* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
+ * same records, wherever these begin. On CUDA two accesses read a record. */
+enum { GATHERED_WORDS = 3 };
+bool kernel_gathers_threes(const Func *, const Instr *, const Instr *of[GATHERED_WORDS]);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);

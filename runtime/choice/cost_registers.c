@@ -32,9 +32,14 @@ static bool needs_room(const CostWalk *w, Ranges **ranges, const Instr *gather)
 }
 
 /* The words of a gather's addresses: beside sums, whose fragments have a word in a place, the vendor's
- * compiler keeps one for each word, for the scatter that follows. */
+ * compiler keeps one for each word, for the scatter that follows. Of records of three words, for the second
+ * access. */
 static int address_words(const CostWalk *w, const Instr *gather)
-{ return beside_sums(w) ? 2 * cost_words(w, ir_result(gather)->type) : 0; }
+{
+    const Instr *of[GATHERED_WORDS];
+    bool threes = w->plan && w->plan->target->kind == TARGET_CUDA && kernel_gathers_threes(w->f, gather, of);
+    return beside_sums(w) || threes ? 2 * cost_words(w, ir_result(gather)->type) : 0;
+}
 
 typedef struct Gathered {
     const CostWalk *w;

@@ -67,6 +67,9 @@ repeated-rows loads      > ../../tests/run/kernels/weights_in_words --target=cpu
 sliced-loads loads       > ../../tests/run/kernels/heads_mixed --target=cuda:sm_90a
 sliced-loads loads       > ../../tests/run/kernels/slices_of_windows --target=hip:gfx942
 sliced-loads loads       > ../../tests/run/kernels/batched_product --target=cuda:sm_90a
+constant-matrices instrs > ../../bench/ported/kernels/dct8x8 -DTX=32 --target=cuda:sm_90a
+constant-matrices instrs > ../../tests/run/kernels/block_transforms --target=cuda:sm_90a
+constant-matrices instrs > ../../tests/run/kernels/haar_rows --target=hip:gfx942
 transpose-products permute > ../../tests/run/kernels/weights_along_k --target=cuda:sm_90a
 transpose-products permute < ../../tests/run/kernels/weights_of_groups --target=cuda:sm_90a
 transpose-products ordered > ../../tests/run/kernels/weights_along_n --target=cuda:sm_90a

@@ -9,8 +9,9 @@
  * those that add take one. Bounds that are whole numbers may be applied before rounding. NaN, which becomes
  * 0, is replaced before the bounds.
  *
- * Requires: f32; integers of 8 or 16 bits; bounds on both sides that are whole numbers of the integer's type,
- * with 0 between them; no other use of what is rounded and clamped. Keeps: everything. */
+ * Requires: f32; integers of 8 or 16 bits, whose own bounds the conversion applies; bounds, if there are any,
+ * that are whole numbers with 0 between them; no other use of what is rounded and clamped. Keeps: everything.
+ */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 
@@ -56,8 +57,9 @@ static bool find(const Instr *cast, Rounded *r)
         if (ir_use_count(v) != 1 || !take_bounds(v->def, r)) return false;
     if (!v->def || v->def->op != OP_ROUND || ir_use_count(v) != 1) return false;
     r->x = ir_operand(v->def, 0);
-    /* 0 lies within the bounds, because NaN becomes 0 whatever they are. */
-    return r->low >= least && r->high <= most && r->low <= 0 && r->high >= 0;
+    if (r->low < least) r->low = least; /* the conversion saturates */
+    if (r->high > most) r->high = most;
+    return r->low <= 0 && r->high >= 0; /* because NaN becomes 0 whatever the bounds are */
 }
 
 static Value *all(Builder *b, double c, const Type *t)

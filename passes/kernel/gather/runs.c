@@ -167,3 +167,45 @@ int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis
             if (t->shape[*axis] % n == 0 && lies_in_runs(f, ranges, &m, unit, *axis, n)) return n;
     return 1;
 }
+
+/* The position along the contiguous axis of a gather of words of a tensor that is only read, where it is a
+ * constant that is within the tensor, whatever the row. */
+static bool gathers_word(const Func *f, const Instr *i, MemParts *m, int64_t *at)
+{
+    enum { WORD = 4 };
+    if (!i || i->op != OP_GATHER || !ir_mem_parts(i, m) || m->token || m->result->type->kind != TYPE_TILE)
+        return false;
+    const Param *p = &f->params[m->param];
+    const Value *last = m->idx[m->rank - 1];
+    if (last->def && last->def->op == OP_SPLAT) last = ir_operand(last->def, 0);
+    return p->kind == PARAM_IN && dtype_bytes(p->type->dtype) == WORD && p->stride[m->rank - 1] == 1 &&
+           ir_is_const(last, at) && *at >= 0 && *at < f->dims[p->dims[m->rank - 1]].extent;
+}
+
+/* Whether b gathers the word behind that of a, of the same records. */
+static bool gathers_next(const Func *f, const Instr *a, const Instr *b)
+{
+    MemParts x, y;
+    int64_t at, next;
+    if (!gathers_word(f, a, &x, &at) || !gathers_word(f, b, &y, &next)) return false;
+    bool same = next == at + 1 && x.param == y.param && x.mask == y.mask && x.pad == y.pad &&
+                x.result->type == y.result->type;
+    for (int k = 0; k < x.rank - 1 && same; k++) same = x.idx[k] == y.idx[k];
+    return same;
+}
+
+bool kernel_gathers_threes(const Func *f, const Instr *i, const Instr *of[GATHERED_WORDS])
+{
+    int before = 0;
+    const Instr *first = i;
+    while (gathers_next(f, first->prev, first)) {
+        first = first->prev;
+        before++;
+    }
+    for (first = i, before %= GATHERED_WORDS; before > 0; before--) first = first->prev;
+    for (int k = 0; k < GATHERED_WORDS; k++, first = first->next) {
+        of[k] = first;
+        if (k + 1 < GATHERED_WORDS && !gathers_next(f, first, first->next)) return false;
+    }
+    return true;
+}

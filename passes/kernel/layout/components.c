@@ -31,6 +31,19 @@ static const Group *group_behind(Layouter *c, const Value *v)
     return v->id < c->n ? group_of(c, v) : NULL;
 }
 
+static int64_t record_of(Layouter *, const Group *, int depth);
+
+/* The elements of a record that is put together of components which are parts of other records themselves, as
+ * the second of two transforms of a block does; 1: there are none, or too many. */
+static int64_t record_joined(Layouter *c, const Group *g, int depth)
+{
+    const Instr *i = g->moved;
+    if (!i || i->op != OP_CONCAT || i->n_operands != ir_result(i)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)])
+        return 1;
+    int64_t n = record_of(c, group_behind(c, ir_operand(i, 0)), depth + 1) * i->n_operands;
+    return n <= MOST_ELEMENTS && n * g->elem_bytes <= MOST_BYTES ? n : 1;
+}
+
 /* The elements of a record, all behind the first axis of which components are taken; 1: there are none.
  * Reshapes keep records, and what is taken of them is in the lane that has them. */
 static int64_t record_of(Layouter *c, const Group *g, int depth)
@@ -42,7 +55,9 @@ static int64_t record_of(Layouter *c, const Group *g, int depth)
         int first = 0;
         while (!(g->components >> first & 1)) first++;
         for (int a = first; a < g->rank; a++) n *= g->box[a];
-        return g->box[first] <= 2 && !g->access_bytes ? 1 : n;
+        if (g->box[first] <= 2 && !g->access_bytes) return 1;
+        int64_t joined = record_joined(c, g, depth);
+        return joined > n ? joined : n;
     }
     const Instr *i = g->moved;
     if (i && i->op == OP_SLICE && ir_result(i)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == 1) {
@@ -91,6 +106,58 @@ const Layout *group_of_records(Layouter *c, const Group *g, int rank, const int6
     }
     warps[0] *= left_warps; /* what is left repeats elements */
     return layout_blocked(&c->s->arena, rank, tile, per, lanes, warps, order);
+}
+
+bool group_accesses_well(Layouter *c, const Group *g, const Layout *l)
+{
+    enum { GOOD_USE = 90 }; /* percent of the bytes of the sectors that a warp accesses */
+    return !g->access_bytes ||
+           layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= GOOD_USE;
+}
+
+/* Whether what the permutation makes of a group's value are records. */
+static bool gives_records(Layouter *c, const Instr *permute)
+{
+    const Type *t = permute ? ir_result(permute)->type : NULL;
+    return t && record_axis(c, group_of(c, ir_result(permute)), t->rank, t->shape) >= 0;
+}
+
+/* The operation that leads from the group to records by a permutation, perhaps behind a reshape, as rows of
+ * pixels become blocks; NULL: there is none. */
+static const Instr *toward_records(Layouter *c, const Group *g)
+{
+    if (gives_records(c, g->permute_to)) return g->permute_to;
+    const Instr *i = g->reshape_to;
+    const Group *to = i ? group_of(c, ir_result(i)) : NULL;
+    return to && to != g && !to->access_bytes && gives_records(c, to->permute_to) ? i : NULL;
+}
+
+const Layout *group_before_records(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    if (g->mma || g->ordered || g->unfit || g->visiting || g->components || c->p->cluster > 1) return NULL;
+    const Instr *i = toward_records(c, g);
+    const Type *own = i ? ir_operand(i, 0)->type : NULL;
+    bool same = own && own->rank == rank;
+    for (int a = 0; a < rank && same; a++) same = own->shape[a] == tile[a];
+    if (!same) return NULL;
+    g->visiting = true;
+    group_assign(c, ir_result(i));
+    g->visiting = false;
+    if (!ir_result(i)->type->layout) return NULL;
+    const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type);
+    int32_t back[TILE_MAX_RANK];
+    for (int a = 0; a < rank && i->op == OP_PERMUTE; a++) back[ir_attr(i, ATTR_ORDER)->v[a]] = a;
+    l = i->op == OP_PERMUTE ? layout_permute(&c->s->arena, l, back)
+                            : layout_reshape(&c->s->arena, l, rank, tile);
+    return l && group_accesses_well(c, g, l) ? l : NULL;
+}
+
+bool group_is_behind_records(Layouter *c, const Group *g)
+{
+    const Instr *i = g->moved && g->moved->op == OP_RESHAPE ? ir_operand(g->moved, 0)->def : g->moved;
+    if (!i || i->op != OP_PERMUTE || !group_takes_now(c, ir_operand(i, 0)) || c->p->cluster > 1) return false;
+    const Type *t = ir_operand(i, 0)->type;
+    return record_axis(c, group_of(c, ir_operand(i, 0)), t->rank, t->shape) >= 0;
 }
 
 /* Whether the bytes of a record are no vector, so that rows of them go through shared memory as one piece, in

@@ -263,7 +263,8 @@ static const Layout *followed(Layouter *c, Group *g, int rank, const int32_t *ti
 {
     const Instr *i = g->moved;
     if (!i || g->mma || g->ordered || g->unfit || g->visiting) return NULL;
-    if (g->access_bytes && !is_of_components(g)) return NULL;
+    bool behind = g->access_bytes && !is_of_components(g);
+    if (behind && !group_is_behind_records(c, g)) return NULL;
     if (ir_result(i)->type->rank != rank || group_of(c, ir_operand(i, 0))->mma) return NULL;
     for (int a = 0; a < rank; a++)
         if (ir_result(i)->type->shape[a] != tile[a]) return NULL;
@@ -271,6 +272,7 @@ static const Layout *followed(Layouter *c, Group *g, int rank, const int32_t *ti
     for (int k = 0; k < i->n_operands; k++) group_assign(c, ir_operand(i, k));
     g->visiting = false;
     const Layout *l = group_moved(c, i);
+    if (behind && l && !group_accesses_well(c, g, l)) l = NULL;
     g->followed = l != NULL;
     return l;
 }
@@ -434,6 +436,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         if (!l) l = toward_left(c, g, rank, tile);
         if (!l) l = group_of_joined_records(c, g, rank, tile);
         if (!l) l = group_of_records(c, g, rank, shape);
+        if (!l) l = group_before_records(c, g, rank, tile);
         if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = in_runs(c, g, rank, shape);
         if (!l) l = blocked(c, g, rank, shape);

@@ -302,8 +302,10 @@ static void note_shape_change(Layouter *c, Instr *i)
     if ((i->op == OP_RESHAPE || i->op == OP_PERMUTE) && group_takes_now(c, ir_result(i)) &&
         group_takes_now(c, ir_operand(i, 0))) {
         Group *to = group_of(c, ir_result(i));
-        if (i->op == OP_PERMUTE) to->permute = i;
-        else {
+        if (i->op == OP_PERMUTE) {
+            to->permute = i;
+            if (group_of(c, ir_operand(i, 0)) != to) group_of(c, ir_operand(i, 0))->permute_to = i;
+        } else {
             note_reshape(&to->reshape, i);
             note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
         }

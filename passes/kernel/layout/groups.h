@@ -36,6 +36,7 @@ typedef struct Group {
     const Instr *reshape;    /* makes a value of this group from one of another group */
     const Instr *reshape_to; /* makes a value of another group from one of this group */
     const Instr *permute;    /* makes a value of this group from one of another group */
+    const Instr *permute_to; /* makes a value of another group from one of this group */
     const Instr *moved;      /* the first that makes one from another group by shape alone */
     const Instr *left;       /* a product whose left operand is a value of the group in registers */
     /* A reshape, permutation or join of a value of this group. Its result, of another group, is a left
@@ -91,6 +92,13 @@ const LayoutShared *group_copied(Layouter *, const Instr *copy);
 void group_note_component(Layouter *, const Instr *);
 const Layout *group_of_joined_records(Layouter *, Group *, int rank, const int32_t *tile);
 const Layout *group_of_records(Layouter *, const Group *, int rank, const int64_t *shape);
+/* The layout of tiles that a permutation makes records of, in the lanes that have the records; NULL: there is
+ * none, or their accesses would move parts of sectors. */
+const Layout *group_before_records(Layouter *, Group *, int rank, const int32_t *tile);
+/* Whether a permutation, perhaps with a reshape behind it, makes the group's first value of records. */
+bool group_is_behind_records(Layouter *, const Group *);
+/* Whether the accesses of the group's values would move whole sectors in this layout, or there are none. */
+bool group_accesses_well(Layouter *, const Group *, const Layout *);
 /* The layout in which records are loaded that a lane would read in many small pieces; NULL: that of records.
  */
 const Layout *group_beside_records(Layouter *, const Instr *load);

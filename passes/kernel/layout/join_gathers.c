@@ -15,11 +15,16 @@
  *
  * Requires: gathers of one block, of tiles with an element for each lane at least; records of 8 bytes at
  * least (narrower ones are in one sector, which the cache keeps for the next gather); positions of which one
- * access of a lane reads several; no producer warps and no cluster. Keeps: results. */
+ * access of a lane reads several; no producer warps and no cluster. Keeps: results.
+ *
+ * Three words lie at any multiple of 4 bytes, so that no vector reads them; but two of them lie side by side
+ * at a multiple of 8, and the third beside these. Their gathers stay as they are and become neighbours, which
+ * the emitter reads by two accesses for each record (CUDA). */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 
-enum { MOST_GATHERS = 16, LEAST_RECORD = 8, MOST_BYTES = 16 }; /* bytes of a record, and of a lane's access */
+/* Bytes of a record, of a lane's access, and of each of three fields. */
+enum { MOST_GATHERS = 16, LEAST_RECORD = 8, MOST_BYTES = 16, WORD = 4 };
 
 typedef struct Field {
     Instr *gather;
@@ -83,6 +88,12 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     for (int k = 1; k < n; k++)
         if (record[k].at != record[k - 1].at + 1) return 0;
     int vector = n * bytes > MOST_BYTES ? MOST_BYTES / bytes : n;
+    if (n == GATHERED_WORDS && bytes == WORD && c->p->target->kind == TARGET_CUDA) {
+        int64_t extent = c->f->dims[c->f->params[a->mem.param].dims[a->mem.rank - 1]].extent;
+        bool loaded = false; /* places that follow from positions lie side by side for neighbouring lanes */
+        for (int k = 0; k < a->mem.rank - 1; k++) loaded |= !kernel_is_cheap(a->mem.idx[k]);
+        return loaded && record[0].at >= 0 && record[n - 1].at < extent ? n : 0;
+    }
     return n & (n - 1) || n * bytes < LEAST_RECORD || record[0].at % vector ? 0 : n;
 }
 
@@ -132,8 +143,32 @@ static Value *joined(Joiner *c, const Instr *first, const Field *record, int n, 
     return NULL;
 }
 
+/* Gathers three words one behind the other, before the first one, as two accesses of a lane for each record:
+ * no element moves to another lane. */
+static bool side_by_side(Joiner *c, Instr *first, const Field *record)
+{
+    const MemParts *m = &record[0].mem;
+    const Type *t = m->idx[m->rank - 1]->type;
+    Value *at[GATHERED_WORDS], **operands = arena_array(&c->s->arena, Value *, (size_t)first->n_operands);
+    Builder b = ir_before(first);
+    b.loc = first->loc;
+    for (int k = 0; k < GATHERED_WORDS; k++)
+        at[k] = ir_splat(&b, ir_const_int(&b, t->dtype, record[k].at), t->rank, t->shape);
+    for (int k = 0; k < GATHERED_WORDS; k++) {
+        Instr *i = record[k].gather;
+        for (int j = 0; j < i->n_operands; j++) operands[j] = ir_operand(i, j);
+        operands[m->rank] = at[k];
+        Value *v = ir_emit(
+            &b, OP_GATHER, operands, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, ir_result(i)->type);
+        ir_set_name(v, ir_result(i)->name);
+        ir_replace(ir_result(i), v);
+    }
+    return true;
+}
+
 static bool join(Joiner *c, Instr *first, const Field *record, int n)
 {
+    if (n == GATHERED_WORDS) return side_by_side(c, first, record);
     Builder b = ir_before(first);
     Value *whole = joined(c, first, record, n, &b);
     if (!whole) return false;

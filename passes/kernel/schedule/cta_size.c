@@ -18,6 +18,7 @@ typedef struct Sizes {
     int own;                /* loads of tiles that depend on the program */
     int shifted;            /* of these: by elements or shifted vectors */
     uint64_t tensors;       /* a bit for each tensor that these load from */
+    int64_t records;        /* the large records that are put together of components; 0: there are none */
     int64_t folded;         /* the elements of the largest tile that a function of the kernel's combines */
     bool rows, strided;
     bool searched; /* for the largest elements of rows, in rounds in each of which its warps meet */
@@ -33,6 +34,12 @@ static bool of_program(const Value *v, int deep)
     for (int k = 0; k < d->n_operands && !is && !d->n_blocks; k++)
         is = of_program(ir_operand(d, k), deep - 1);
     return is;
+}
+
+static void measure_records(Sizes *z, const Instr *i)
+{
+    int64_t n = occupancy_large_records(z->target, i);
+    if (n && (!z->records || n < z->records)) z->records = n;
 }
 
 static void measure(void *user, Instr *i)
@@ -58,6 +65,7 @@ static void measure(void *user, Instr *i)
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
     z->searched |= i->op == OP_TOPK;
+    measure_records(z, i);
     if (i->op == OP_REDUCE && type_elements(ir_operand(i, 0)->type) > z->folded)
         z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
@@ -144,6 +152,7 @@ static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
     if (!z.products && 2 * w <= most && holds_many(s, &z, w)) w *= 2;
     else if (!z.products && most >= 4) w *= times_as_many(s, &z, w);
     if (w > most) w = most;
+    while (z.records && !z.products && w > 1 && w * t->wave > z.records) w /= 2; /* more would repeat them */
     return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
 }
 

@@ -126,6 +126,21 @@ static int threads_of_windows(Session *s, const Func *f, const KernelPlan *p)
     return n < LEAST ? 0 : n;
 }
 
+int64_t occupancy_large_records(const Target *target, const Instr *concat)
+{
+    enum { LARGE = 32, LARGEST = 64, HALVES = 2 }; /* elements: their arithmetic outweighs their accesses */
+    const Type *t = concat->op == OP_CONCAT ? ir_result(concat)->type : NULL;
+    int axis = (int)ir_attr_int(concat, ATTR_AXIS, 0);
+    int64_t records = 1, elements = 1;
+    if (!t || t->kind != TYPE_TILE || concat->n_operands != t->shape[axis] || concat->n_operands == HALVES)
+        return 0;
+    for (int a = 0; a < t->rank; a++) *(a < axis ? &records : &elements) *= t->shape[a];
+    return elements >= LARGE && elements <= LARGEST && records >= target->wave ? records : 0;
+}
+
+static bool joins_large_records(const void *user, const Instr *i)
+{ return occupancy_large_records(user, i) > 0; }
+
 /* Programs that reduce rows wait for memory and then for each other, in each step of a loop too. With 1024
  * threads on a multiprocessor, other programs fill the gap; loops that carry and load more than fits half of
  * their registers have 512, and of more than that none. Without bounds, the compiler gives each thread as
@@ -133,10 +148,11 @@ static int threads_of_windows(Session *s, const Func *f, const KernelPlan *p)
  * behind the others. The same holds for CTAs of 16 warps, and for programs without a reduction in which a few
  * loads use unaligned vectors (bench/notes/decisions.md, "Behind the decisions"), or windows overlap, as
  * those of stencils: the compiler issues all of their loads first, so that programs of one phase would wait
- * for memory together. */
+ * for memory together. Records of many elements take half of a thread's registers, before and after they are
+ * transformed; the compiler would give it all that there are, for many divisions at once, say. */
 int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
 {
-    enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
+    enum { THREADS = 1024, RECORD_THREADS = 512, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
     int shifted = 0, by_element, threads = THREADS;
     /* Resident CTAs are a power of two, like the number of threads of a CTA. */
@@ -152,6 +168,10 @@ int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
     reduces |= shifted > 0 && shifted <= FEW;
     if (loops) threads = threads_of_loops(f, p, &reduces);
     else if (!reduces && occupancy_has_windows(s, f)) reduces = (threads = threads_of_windows(s, f, p)) > 0;
+    if (!reduces && !loops && ir_any_in(f->body, joins_large_records, p->target)) {
+        threads = RECORD_THREADS;
+        reduces = true;
+    }
     int n = threads / (p->warps * p->target->wave);
     return !reduces ? 0 : n < most_ctas ? n : most_ctas;
 }

@@ -2,6 +2,9 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
+/* The records of many elements that a concatenation puts together of components, which lie whole in lanes
+ * (layout/components.c); 0: it makes others, halves side by side among them. */
+int64_t occupancy_large_records(const Target *, const Instr *concat);
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. CUDA only. */
 int occupancy_wanted(Session *, const Func *, const KernelPlan *);
 /* Whether programs load windows of one tensor that overlap, as those of stencils. */
