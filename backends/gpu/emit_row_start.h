@@ -1,0 +1,29 @@
+/* emit_row_start.h: rows that begin within a word: what loads and stores of them (emit_row_start.c) and of
+ * the weights beside them (emit_row_weights.c) have in common. */
+#pragma once
+#include "backends/gpu/emit_shift.h"
+
+enum { ROW_VECTOR = 16 }; /* bytes of the widest access of a lane */
+
+/* The part of a row that a window is: all of it, unless rows are worked through in parts. */
+typedef struct RowPart {
+    const RowStart *r;
+    bool first;   /* it begins with the row */
+    int64_t rest; /* elements of the row from its begin on */
+} RowPart;
+
+/* NULL: tiles of this layout are no such rows. */
+const RowStart *row_start(Emit *, const Layout *);
+RowPart row_part_of(const RowStart *, const Window *);
+/* The accesses of a thread, and the place of one from the aligned address on in the thread that has the
+ * first.
+ */
+int row_runs(const RowStart *);
+int row_run_first(const RowStart *, int run);
+/* Whether the access may reach over the end of the row, or begin before it. */
+bool row_near_end(const RowPart *, int run);
+bool row_near_begin(const RowPart *, int run);
+/* Declares a pointer to the thread's first access, from which the others have constant distances. */
+const char *row_from(Emit *, const char *ptr, DType);
+/* Loads a vector of weights to the registers `to`. NULL: an `opaque` puts them there (emit_row_take). */
+void emit_row_weights(Emit *, const Window *, const RowStart *, const char *ptr, const char *to);
