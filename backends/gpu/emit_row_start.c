@@ -74,10 +74,11 @@ RowPart row_part_of(const RowStart *r, const Window *w)
     return (RowPart){ r, off == 0, r->row - off };
 }
 
-/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. */
+/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. from:
+ * the thread's first access of a row in parts, in its first part; NULL: other rows. */
 typedef struct RowAlike {
     Window w;
-    const char *cond;
+    const char *cond, *from;
 } RowAlike;
 
 typedef struct RowsAlike {
@@ -92,16 +93,45 @@ static bool same_row(const Window *a, const Window *b)
     return true;
 }
 
+static const RowAlike *row_alike(const Emit *e, const Window *w)
+{
+    const RowsAlike *r = e->row_start.alike;
+    for (size_t k = 0; k < r->all.len; k++)
+        if (same_row(&r->all.data[k].w, w)) return &r->all.data[k];
+    return NULL;
+}
+
+/* Parts have constant distances from the first one, so that one pointer serves all of them. */
+static void add_row(Emit *e, const Window *w, const char *ptr, const char *cond)
+{
+    const RowStart *r = &e->row_start;
+    RowAlike a = { *w, cond, NULL };
+    if (r->unit == ROW_VECTOR && row_part_of(r, w).first) {
+        a.from = tmp(e, "row");
+        line(e, "const %s *const %s = %s + %s;", pointee(e->f->params[w->param].type->dtype), a.from, ptr,
+            r->coord);
+    }
+    vec_push(&e->s->arena, &r->alike->all, a);
+}
+
 /* The condition for all parts of the row, which begin at multiples of words from its begin. */
 static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int bytes)
 {
-    RowStart *r = &e->row_start;
-    for (size_t k = 0; k < r->alike->all.len; k++)
-        if (same_row(&r->alike->all.data[k].w, w)) return r->alike->all.data[k].cond;
+    const RowStart *r = &e->row_start;
+    const RowAlike *known = row_alike(e, w);
+    if (known) return known->cond;
     const char *cond = tmp(e, "alike");
     line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->within, bytes);
-    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, cond }));
+    add_row(e, w, ptr, cond);
     return cond;
+}
+
+/* The thread's first access of this part of the row. */
+static const char *row_part_from(Emit *e, const Window *w, const char *ptr, DType d)
+{
+    const RowAlike *a = row_alike(e, w);
+    if (!a || !a->from) return row_from(e, ptr, d);
+    return str(e, "%s + %lld", a->from, (long long)(e->row_start.row - row_part_of(&e->row_start, w).rest));
 }
 
 /* Declares the lead and the coordinate of register 0 at the first access. */
@@ -124,7 +154,7 @@ static void begin_row(Emit *e, const Window *w, const char *ptr, int bytes)
     }
     r->coord = from;
     r->alike = arena_new(&e->s->arena, RowsAlike);
-    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, "" }));
+    add_row(e, w, ptr, "");
 }
 
 /* The least and the largest place from the aligned address that vector v has in any thread. */
@@ -236,7 +266,7 @@ static ShiftDone load_row(
     RowPart p = row_part_of(r, w);
     const char *load = window_load_fn(e, w, r->unit), *can = can_read_words(e, w, &p, ptr, d);
     begin_words(e, can);
-    const char *from = row_from(e, ptr, d);
+    const char *from = row_part_from(e, w, ptr, d);
     for (int v = 0; v < row_runs(r); v++) {
         const char *at = str(e, "%s + %d", from, row_run_first(r, v));
         const char *in = holds_row(e, &p, v);
@@ -262,7 +292,7 @@ ShiftDone emit_row_copies(
     begin_row(e, w, ptr, dtype_bytes(d));
     const char *can = can_read_words(e, w, &p, ptr, d);
     begin_words(e, can);
-    const char *from = row_from(e, ptr, d);
+    const char *from = row_part_from(e, w, ptr, d);
     for (int v = 0; v < row_runs(r); v++) {
         const char *at = str(e, "%s + %d", from, row_run_first(r, v)), *in = holds_row(e, &p, v);
         if (*in) at = str(e, "(%s ? %s : %s - %s)", in, at, ptr, r->within);
@@ -323,7 +353,7 @@ ShiftDone emit_row_store(
     RowPart p = row_part_of(r, w);
     const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
     begin_words(e, can);
-    const char *first = row_from(e, ptr, d);
+    const char *first = row_part_from(e, w, ptr, d);
     for (int v = 0; v < row_runs(r); v++)
         store_word(e, w, &p, v, from, str(e, "%s + %d", first, row_run_first(r, v)), d);
     return end_words(e, can, r->unit == ROW_VECTOR);
