@@ -74,17 +74,6 @@ RowPart row_part_of(const RowStart *r, const Window *w)
     return (RowPart){ r, off == 0, r->row - off };
 }
 
-/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. from:
- * the thread's first access of a row in parts, in its first part; NULL: other rows. */
-typedef struct RowAlike {
-    Window w;
-    const char *cond, *from;
-} RowAlike;
-
-typedef struct RowsAlike {
-    VEC(RowAlike) all;
-} RowsAlike;
-
 static bool same_row(const Window *a, const Window *b)
 {
     if (a->param != b->param || a->unit != b->unit) return false;

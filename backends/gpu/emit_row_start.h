@@ -12,6 +12,25 @@ typedef struct RowPart {
     int64_t rest; /* elements of the row from its begin on */
 } RowPart;
 
+/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. from:
+ * the thread's first access of a row in parts, in its first part; NULL: other rows. */
+typedef struct RowAlike {
+    Window w;
+    const char *cond, *from;
+} RowAlike;
+
+/* Weights that are read and not yet put together: an `opaque` does that. */
+typedef struct ReadAround {
+    const Value *of;
+    const char *around;
+} ReadAround;
+
+typedef struct RowsAlike {
+    VEC(RowAlike) all;
+    VEC(ReadAround) weights;
+    const char *by; /* bytes by which all weights are shifted; NULL: not yet declared */
+} RowsAlike;
+
 /* NULL: tiles of this layout are no such rows. */
 const RowStart *row_start(Emit *, const Layout *);
 RowPart row_part_of(const RowStart *, const Window *);

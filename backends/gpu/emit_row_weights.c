@@ -80,17 +80,6 @@ static void load_last(
     end_block(e);
 }
 
-/* Weights that are read and not yet shifted: an `opaque` does that. */
-typedef struct ReadAround {
-    const Value *weights;
-    const char *around;
-} ReadAround;
-
-typedef struct ReadsAround {
-    VEC(ReadAround) all;
-    const char *by; /* bytes by which all are shifted */
-} ReadsAround;
-
 bool emit_row_shifts_later(Emit *e, const Instr *load, const Window *w, const Layout *l)
 {
     const RowStart *r = row_start(e, l);
@@ -102,10 +91,10 @@ bool emit_row_shifts_later(Emit *e, const Instr *load, const Window *w, const La
 
 static const char *read_around(const Emit *e, const Instr *opaque)
 {
-    const ReadsAround *a = e->row_start.around;
+    const RowsAlike *a = e->row_start.alike;
     if (!a || opaque->op != OP_OPAQUE) return NULL;
-    for (size_t k = 0; k < a->all.len; k++)
-        if (a->all.data[k].weights == ir_operand(opaque, 0)) return a->all.data[k].around;
+    for (size_t k = 0; k < a->weights.len; k++)
+        if (a->weights.data[k].of == ir_operand(opaque, 0)) return a->weights.data[k].around;
     return NULL;
 }
 
@@ -115,7 +104,7 @@ bool emit_row_take(Emit *e, const Instr *first)
     if (!read_around(e, first)) return false;
     if (e->storage[ir_result(first)->id]) return true; /* with one before it */
     int bytes = r->unit / r->n;
-    ReadsAround *a = r->around;
+    RowsAlike *a = r->alike;
     if (!a->by) {
         a->by = tmp(e, "by");
         line(e, "const u32 %s = (16 - %s * %d) & 15;", a->by, r->within, bytes);
@@ -167,9 +156,7 @@ static void load_around(
             v * r->n / per_word(d), around, r->within, bytes);
         return;
     }
-    RowStart *own = &e->row_start;
-    if (!own->around) own->around = arena_new(&e->s->arena, ReadsAround);
-    vec_push(&e->s->arena, &own->around->all, ((ReadAround){ ir_result(e->here), around }));
+    vec_push(&e->s->arena, &e->row_start.alike->weights, ((ReadAround){ ir_result(e->here), around }));
 }
 
 /* A vector of weights of a row that begins within a word. By elements where words have 4 bytes: neighbouring
