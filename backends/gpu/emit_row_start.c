@@ -37,6 +37,16 @@ static void visit(void *user, Instr *i)
     }
 }
 
+/* The bytes of which a row may be held from a multiple on: a line of L1, as far as the layout has room for
+ * what lies before the row, and that lies in the thread's first word. */
+static int line_of(const RowStart *r)
+{
+    int bytes = r->unit / r->n, line = ROW_LINE, room = r->layout->cover[0] - r->layout->tile[0];
+    int next = row_runs(r) > 1 ? row_run_first(r, 1) * bytes : line;
+    while (line > r->unit && (line / bytes - 1 > room || line > next)) line /= 2;
+    return line;
+}
+
 const RowStart *row_start(Emit *e, const Layout *l)
 {
     RowStart *r = &e->row_start;
@@ -57,12 +67,13 @@ const RowStart *row_start(Emit *e, const Layout *l)
         x.same = row.bytes > 0;
         if (row.bytes) ir_walk(e->f->body, visit, &x);
         r->n = row.bytes ? row.unit / row.bytes : 1;
-        r->unit = r->line = row.unit;
+        r->unit = row.unit;
         if (!x.same || !x.layout || !row.leads || !kernel_row_runs(x.layout, r->n) ||
             *unique_holder(e, x.layout) || x.layout->cover[0] < x.layout->tile[0] + r->n - 1)
             return NULL;
         r->layout = x.layout;
         r->row = x.layout->tile[0];
+        r->line = line_of(r);
     }
     return r->layout && layout_equal(l, r->layout) ? r : NULL;
 }

@@ -3,7 +3,10 @@
 #pragma once
 #include "backends/gpu/emit_shift.h"
 
-enum { ROW_VECTOR = 16 }; /* bytes of the widest access of a lane */
+enum {
+    ROW_VECTOR = 16, /* bytes of the widest access of a lane */
+    ROW_LINE = 128,  /* bytes of L1 that a warp's access takes at a time */
+};
 
 /* The part of a row that a window is: all of it, unless rows are worked through in parts. */
 typedef struct RowPart {
