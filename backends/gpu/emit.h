@@ -85,13 +85,13 @@ typedef struct UsedFunction {
     const char *reference; /* to the node, as expressions hold it */
 } UsedFunction;
 
-/* Tiles of a row that begin `lead` elements before it; a thread's at `coord`, which is `first` from there. */
+/* Tiles of a row that begin `lead` elements before it; a thread's at `coord`, and its weights at `first`. */
 typedef struct RowStart {
     bool searched;
-    const Layout *layout;             /* of these tiles; NULL: there are none */
-    const char *lead, *coord, *first; /* NULL: not yet declared */
-    int n, unit, row;                 /* elements and bytes of a word; elements of the row */
-    struct RowsAlike *alike;          /* rows that begin alike, or may */
+    const Layout *layout;                      /* of these tiles; NULL: there are none */
+    const char *lead, *coord, *within, *first; /* NULL: not yet declared */
+    int n, unit, line, row;  /* elements and bytes of a word; bytes of a line; elements of the row */
+    struct RowsAlike *alike; /* what is declared of rows */
 } RowStart;
 
 /* A quotient and its remainder that a loop carries: the values that are divided, the names of the variables,

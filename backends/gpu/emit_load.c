@@ -2,6 +2,7 @@
  * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
 #include "backends/gpu/emit_kept.h"
+#include "backends/gpu/emit_shift.h"
 
 /* The condition that all of the window is in range, which its first and its last element decide. */
 static const char *window_inside(Emit *e, const Window *w, const Layout *l)
@@ -364,5 +365,5 @@ void emit_load(Emit *e, Instr *i)
     }
     const Layout *l = layout_of(e, m.result);
     if (kernel_kept(i)) load_kept(e, i, &w, l, ptr);
-    else load_tile(e, i, &w, l, ptr, declare_tile(e, m.result));
+    else load_tile(e, i, &w, l, ptr, emit_row_shifts_later(e, i, &w, l) ? NULL : declare_tile(e, m.result));
 }

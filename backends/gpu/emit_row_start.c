@@ -10,17 +10,14 @@
  * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are. An
  * access of a warp covers 128 bytes, as those of rows of f32 do.
  *
- * A vector of one dimension that all programs read (weights) begins with the row, not with its first word: it
- * is read element by element, or, where words have 16 bytes, as two aligned vectors that are shifted. Rows
- * that are kept in shared memory are worked through in parts (passes/kernel/pipeline/keep_rows.c), each of
- * which begins so.
+ * A vector of one dimension that all programs read (weights) begins with the row, not with its first word
+ * (emit_row_weights.c). Rows that are kept in shared memory are worked through in parts
+ * (passes/kernel/pipeline/keep_rows.c), each of which begins so.
  *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
  * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
  * distance from a word, and of whole vectors. */
-#include "backends/gpu/emit_shift.h"
-
-enum { VECTOR = 16 }; /* bytes of the widest access of a lane */
+#include "backends/gpu/emit_row_start.h"
 
 typedef struct Found {
     Emit *e;
@@ -40,14 +37,17 @@ static void visit(void *user, Instr *i)
     }
 }
 
-/* The part of a row that a window is: all of it, unless rows are worked through in parts. */
-typedef struct Part {
-    const RowStart *r;
-    bool first;   /* it begins with the row */
-    int64_t rest; /* elements of the row from its begin on */
-} Part;
+/* The bytes of which a row may be held from a multiple on: a line of L1, as far as the layout has room for
+ * what lies before the row, and that lies in the thread's first word. */
+static int line_of(const RowStart *r)
+{
+    int bytes = r->unit / r->n, line = ROW_LINE, room = r->layout->cover[0] - r->layout->tile[0];
+    int next = row_runs(r) > 1 ? row_run_first(r, 1) * bytes : line;
+    while (line > r->unit && (line / bytes - 1 > room || line > next)) line /= 2;
+    return line;
+}
 
-static const RowStart *row_start(Emit *e, const Layout *l)
+const RowStart *row_start(Emit *e, const Layout *l)
 {
     RowStart *r = &e->row_start;
     const RowParts *parts = &e->plan->row_parts;
@@ -55,6 +55,7 @@ static const RowStart *row_start(Emit *e, const Layout *l)
         r->searched = true;
         r->n = parts->start.unit / parts->start.bytes;
         r->unit = parts->start.unit;
+        r->line = parts->line;
         r->layout = parts->layout;
         r->row = (int)parts->row;
     }
@@ -72,26 +73,17 @@ static const RowStart *row_start(Emit *e, const Layout *l)
             return NULL;
         r->layout = x.layout;
         r->row = x.layout->tile[0];
+        r->line = line_of(r);
     }
     return r->layout && layout_equal(l, r->layout) ? r : NULL;
 }
 
-static Part part_of(const RowStart *r, const Window *w)
+RowPart row_part_of(const RowStart *r, const Window *w)
 {
     int64_t off = 0;
     ir_is_const(w->offset[w->unit], &off);
-    return (Part){ r, off == 0, r->row - off };
+    return (RowPart){ r, off == 0, r->row - off };
 }
-
-/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. */
-typedef struct RowAlike {
-    Window w;
-    const char *cond;
-} RowAlike;
-
-typedef struct RowsAlike {
-    VEC(RowAlike) all;
-} RowsAlike;
 
 static bool same_row(const Window *a, const Window *b)
 {
@@ -101,16 +93,45 @@ static bool same_row(const Window *a, const Window *b)
     return true;
 }
 
+static const RowAlike *row_alike(const Emit *e, const Window *w)
+{
+    const RowsAlike *r = e->row_start.alike;
+    for (size_t k = 0; k < r->all.len; k++)
+        if (same_row(&r->all.data[k].w, w)) return &r->all.data[k];
+    return NULL;
+}
+
+/* Parts have constant distances from the first one, so that one pointer serves all of them. */
+static void add_row(Emit *e, const Window *w, const char *ptr, const char *cond)
+{
+    const RowStart *r = &e->row_start;
+    RowAlike a = { *w, cond, NULL };
+    if (r->unit == ROW_VECTOR && row_part_of(r, w).first) {
+        a.from = tmp(e, "row");
+        line(e, "const %s *const %s = %s + %s;", pointee(e->f->params[w->param].type->dtype), a.from, ptr,
+            r->coord);
+    }
+    vec_push(&e->s->arena, &r->alike->all, a);
+}
+
 /* The condition for all parts of the row, which begin at multiples of words from its begin. */
 static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int bytes)
 {
-    RowStart *r = &e->row_start;
-    for (size_t k = 0; k < r->alike->all.len; k++)
-        if (same_row(&r->alike->all.data[k].w, w)) return r->alike->all.data[k].cond;
+    const RowStart *r = &e->row_start;
+    const RowAlike *known = row_alike(e, w);
+    if (known) return known->cond;
     const char *cond = tmp(e, "alike");
-    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead, bytes);
-    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, cond }));
+    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->within, bytes);
+    add_row(e, w, ptr, cond);
     return cond;
+}
+
+/* The thread's first access of this part of the row. */
+static const char *row_part_from(Emit *e, const Window *w, const char *ptr, DType d)
+{
+    const RowAlike *a = row_alike(e, w);
+    if (!a || !a->from) return row_from(e, ptr, d);
+    return str(e, "%s + %lld", a->from, (long long)(e->row_start.row - row_part_of(&e->row_start, w).rest));
 }
 
 /* Declares the lead and the coordinate of register 0 at the first access. */
@@ -120,13 +141,20 @@ static void begin_row(Emit *e, const Window *w, const char *ptr, int bytes)
     if (r->lead) return;
     const char *lead = tmp(e, "lead"), *from = tmp(e, "from");
     const char *first = index_text(e, thread_coord(e, r->layout, 0));
-    line(e, "const i32 %s = (i32)((u32)(u64)%s & %d) / %d;", lead, ptr, r->unit - 1, bytes);
+    line(e, "const i32 %s = (i32)((u32)(u64)%s & %d) / %d;", lead, ptr, r->line - 1, bytes);
     line(e, "const i32 %s = %s - %s;", from, first, lead);
     r->lead = lead;
     r->first = first;
+    r->within = lead;
+    if (r->line > r->unit) {
+        r->first = tmp(e, "aligned");
+        r->within = tmp(e, "within");
+        line(
+            e, "const i32 %s = %s & %d, %s = %s + %s;", r->within, lead, r->n - 1, r->first, from, r->within);
+    }
     r->coord = from;
     r->alike = arena_new(&e->s->arena, RowsAlike);
-    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, "" }));
+    add_row(e, w, ptr, "");
 }
 
 /* The least and the largest place from the aligned address that vector v has in any thread. */
@@ -142,7 +170,7 @@ static void places(const Layout *l, int reg, int32_t *least, int32_t *most)
         }
 }
 
-static int run_first(const RowStart *r, int v)
+int row_run_first(const RowStart *r, int v)
 {
     int32_t least, most;
     places(r->layout, v * r->n, &least, &most);
@@ -151,23 +179,33 @@ static int run_first(const RowStart *r, int v)
 
 /* The coordinate of the first element of run v. */
 static const char *run_place(Emit *e, const RowStart *r, int v)
-{ return str(e, "%s + %d", r->coord, run_first(r, v)); }
+{ return str(e, "%s + %d", r->coord, row_run_first(r, v)); }
 
-/* Whether run v may reach over the end of the row. */
-static bool near_end(const Part *p, int v)
+bool row_near_end(const RowPart *p, int v)
 {
     int32_t least, most;
     places(p->r->layout, v * p->r->n, &least, &most);
     return most + p->r->n > p->rest;
 }
 
-/* Whether run v may begin before the row. */
-static bool near_begin(const Part *p, int v) { return p->first && run_first(p->r, v) < p->r->n; }
+bool row_near_begin(const RowPart *p, int v)
+{ return p->first && row_run_first(p->r, v) * (p->r->unit / p->r->n) < p->r->line; }
 
-static int runs(const RowStart *r) { return (int)layout_regs(r->layout) / r->n; }
+/* The condition that the access holds something of the row; "": each does. Where none does, the one is read
+ * with which the part begins. */
+static const char *holds_row(Emit *e, const RowPart *p, int v)
+{
+    const char *x = "";
+    if (row_near_begin(p, v) && p->r->line > p->r->unit)
+        x = str(e, "%s > -%d", run_place(e, p->r, v), p->r->n);
+    if (row_near_end(p, v))
+        x = both_conditions(e, x, str(e, "%s < %lld", run_place(e, p->r, v), (long long)p->rest));
+    return x;
+}
 
-/* Declares a pointer to the thread's first run, from which the others have constant distances. */
-static const char *row_from(Emit *e, const char *ptr, DType d)
+int row_runs(const RowStart *r) { return (int)layout_regs(r->layout) / r->n; }
+
+const char *row_from(Emit *e, const char *ptr, DType d)
 {
     const char *from = tmp(e, "first");
     line(e, "const %s *const %s = %s + %s;", pointee(d), from, ptr, e->row_start.coord);
@@ -189,11 +227,11 @@ static const char *tensor_end(Emit *e, const Window *w)
 
 /* The condition that the words which hold this part of a row can be read. The last row of a tensor goes by
  * element, as its last word may reach over the end of the tensor. */
-static const char *can_read_words(Emit *e, const Window *w, const Part *p, const char *ptr, DType d)
+static const char *can_read_words(Emit *e, const Window *w, const RowPart *p, const char *ptr, DType d)
 {
     const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
     bool ends = false;
-    for (int v = 0; v < runs(p->r); v++) ends |= near_end(p, v);
+    for (int v = 0; v < row_runs(p->r); v++) ends |= row_near_end(p, v);
     if (!ends && !p->first) return can;
     for (int a = 0; a < w->rank; a++)
         if (a != w->unit && e->f->params[w->param].stride[a] == FACT_UNKNOWN)
@@ -210,31 +248,32 @@ static void begin_words(Emit *e, const char *can)
     e->indent++;
 }
 
-/* Ends it, and opens another one for rows that cannot be accessed so, if there are any. */
-static ShiftDone end_words(Emit *e, const char *can)
+/* Ends it, and opens another one for rows that cannot be accessed so, if there are any. That of stores is
+ * kept apart, where it is long: as instructions under a predicate it would cost all rows its time. */
+static ShiftDone end_words(Emit *e, const char *can, bool apart)
 {
     end_block(e);
     if (!*can) return SHIFT_ALL;
     line(e, "else {");
     e->indent++;
+    if (apart) line(e, "%s();", use(e, "stay_branch"));
     return SHIFT_PART;
 }
 
 static ShiftDone load_row(
     Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
-    Part p = part_of(r, w);
+    RowPart p = row_part_of(r, w);
     const char *load = window_load_fn(e, w, r->unit), *can = can_read_words(e, w, &p, ptr, d);
     begin_words(e, can);
-    const char *from = row_from(e, ptr, d);
-    for (int v = 0; v < runs(r); v++) {
-        const char *at = str(e, "%s + %d", from, run_first(r, v));
-        if (near_end(&p, v))
-            at =
-                str(e, "(%s < %lld ? %s : %s - %s)", run_place(e, r, v), (long long)p.rest, at, ptr, r->lead);
+    const char *from = row_part_from(e, w, ptr, d);
+    for (int v = 0; v < row_runs(r); v++) {
+        const char *at = str(e, "%s + %d", from, row_run_first(r, v));
+        const char *in = holds_row(e, &p, v);
+        if (*in) at = str(e, "(%s ? %s : %s - %s)", in, at, ptr, r->within);
         line(e, "%s(&%s[%d], %s);", load, to, v * r->n / per_word(d), at);
     }
-    return end_words(e, can);
+    return end_words(e, can, false);
 }
 
 int emit_row_words(Emit *e, const Layout *l)
@@ -249,131 +288,17 @@ ShiftDone emit_row_copies(
     const RowStart *r = row_start(e, l);
     DType d = e->f->params[w->param].type->dtype;
     const char *copy = use(e, str(e, "cp_async_b%d", 8 * r->unit));
-    Part p = part_of(r, w);
+    RowPart p = row_part_of(r, w);
     begin_row(e, w, ptr, dtype_bytes(d));
     const char *can = can_read_words(e, w, &p, ptr, d);
     begin_words(e, can);
-    const char *from = row_from(e, ptr, d);
-    for (int v = 0; v < runs(r); v++) {
-        const char *at = str(e, "%s + %d", from, run_first(r, v)), *in = "true";
-        if (near_end(&p, v)) {
-            in = str(e, "%s < %lld", run_place(e, r, v), (long long)p.rest);
-            at = str(e, "(%s ? %s : %s - %s)", in, at, ptr, r->lead);
-        }
-        line(e, "%s(%s + %d, %s, %s);", copy, to, v * apart, at, in);
+    const char *from = row_part_from(e, w, ptr, d);
+    for (int v = 0; v < row_runs(r); v++) {
+        const char *at = str(e, "%s + %d", from, row_run_first(r, v)), *in = holds_row(e, &p, v);
+        if (*in) at = str(e, "(%s ? %s : %s - %s)", in, at, ptr, r->within);
+        line(e, "%s(%s + %d, %s, %s);", copy, to, v * apart, at, *in ? in : "true");
     }
-    return end_words(e, can);
-}
-
-/* Run v of a vector of weights, element by element; those beside the vector are read from its start. */
-static void load_elements(
-    Emit *e, const Window *w, const Part *p, int v, const char *from, const char *to, DType d)
-{
-    const RowStart *r = p->r;
-    int bytes = r->unit / r->n, first = run_first(r, v), in_word = per_word(d);
-    const char *word = "", *start = slot_name(e, SLOT_DATA, w->param, 0, d),
-               *fn = use(e, bytes == 4 ? "ldg_nc_b32" : str(e, "ldg_%s", dtype_name(bits_type(d))));
-    for (int k = 0; k < r->n; k++) {
-        const char *inside = near_begin(p, v) ? str(e, "%s + %d >= 0", r->coord, first + k) : "",
-                   *at = str(e, "%s + %d", from, first + k);
-        if (near_end(p, v))
-            inside =
-                both_conditions(e, inside, str(e, "%s + %d < %lld", r->coord, first + k, (long long)p->rest));
-        if (*inside) at = str(e, "(%s ? %s : %s)", inside, at, start);
-        if (bytes == 4) {
-            line(e, "%s(&%s[%d], %s);", fn, to, v * r->n + k, at);
-            continue;
-        }
-        const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
-        word = k % in_word ? str(e, "%s | %s << %d", word, x, 8 * bytes * (k % in_word)) : x;
-        if (k % in_word == in_word - 1) line(e, "%s[%d] = %s;", to, (v * r->n + k) / in_word, word);
-    }
-}
-
-/* Where weights are read around the runs of a row: the part's first element, the thread's first vector, the
- * one before it unless the row begins at a vector, and how many elements that is before. */
-typedef struct Around {
-    const char *part, *low, *high, *before;
-} Around;
-
-static Around around_row(Emit *e, const RowStart *r, const char *ptr, DType d)
-{
-    Around a = { ptr, tmp(e, "low"), tmp(e, "high"), tmp(e, "before") };
-    line(e, "const i32 %s = %s ? %d : 0;", a.before, r->lead, r->n);
-    line(e, "const %s *const %s = %s + %s, *const %s = %s - %s;", pointee(d), a.high, ptr, r->first, a.low,
-        a.high, a.before);
-    return a;
-}
-
-/* The elements of the vector in which the weights end, which may reach over the end of their tensor: the one
- * or two threads that need them read them one by one, as the vector at or behind their place. */
-static void load_last(
-    Emit *e, const Part *p, const Around *from, const char *place, const char *around, DType d)
-{
-    int n = p->r->n, bytes = p->r->unit / n, left = (int)((p->rest % n + n) % n), in_word = per_word(d);
-    long long begin = (long long)p->rest - left;
-    const char *word = "",
-               *fn = use(e, bytes == 4 ? "ldg_nc_b32" : str(e, "ldg_%s", dtype_name(bits_type(d))));
-    if (!left) return;
-    line(e, "if (%s == %lld || %s - %s == %lld) {", place, begin, place, from->before, begin);
-    e->indent++;
-    for (int k = 0; k < left; k++) {
-        const char *at = str(e, "%s + %lld", from->part, begin + k);
-        if (bytes == 4) {
-            line(e, "%s(&%s[%d], %s);", fn, around, 4 + k, at);
-            continue;
-        }
-        const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
-        word = k % in_word ? str(e, "%s | %s << %d", word, x, 8 * bytes * (k % in_word)) : x;
-        if (k % in_word == in_word - 1 || k + 1 == left)
-            line(e, "%s[%d] = %s;", around, 4 + k / in_word, word);
-    }
-    for (int k = 0; k < (left + in_word - 1) / in_word; k++)
-        line(e, "%s[%d] = %s - %s == %lld ? %s[%d] : %s[%d];", around, k, place, from->before, begin, around,
-            4 + k, around, k);
-    end_block(e);
-}
-
-/* Run v of a vector of weights by the two aligned vectors around it: the row begins `lead` elements before
- * its part, and weights begin with it. In place of vectors before the weights, or that reach over their end,
- * the first one is read: nothing needs them, but for load_last. */
-static void load_around(
-    Emit *e, const Window *w, const Part *p, int v, const Around *from, const char *to, DType d)
-{
-    const RowStart *r = p->r;
-    int first = run_first(r, v), bytes = r->unit / r->n;
-    const char *load = window_load_fn(e, w, r->unit), *low = str(e, "%s + %d", from->low, first),
-               *high = str(e, "%s + %d", from->high, first), *next = high, *around = tmp(e, "around"),
-               *place = str(e, "%s + %d", r->first, first);
-    bool last = near_end(p, v);
-    if (last) {
-        const char *start = slot_name(e, SLOT_DATA, w->param, 0, d);
-        long long most = (long long)p->rest - r->n;
-        low = str(e, "(%s - %s <= %lld ? %s : %s)", place, from->before, most, low, start);
-        next = str(e, "(%s <= %lld ? %s : %s)", place, most, high, start);
-    }
-    if (near_begin(p, v)) low = str(e, "(%s >= %d ? %s : %s)", place, r->n, low, next);
-    line(e, "u32 %s[8];", around);
-    line(e, "%s(%s, %s);", load, around, low);
-    line(e, "%s(%s + 4, %s);", load, around, next);
-    if (last) load_last(e, p, from, place, around, d);
-    line(e, "%s((u32 *)&%s[%d], %s, (16 - %s * %d) & 15);", use(e, "funnel_b128"), to, v * r->n / per_word(d),
-        around, r->lead, bytes);
-}
-
-/* A vector of weights of a row that begins within a word. By elements where words have 4 bytes: neighbouring
- * lanes have neighbouring elements. */
-static void load_weights(
-    Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
-{
-    Part p = part_of(r, w);
-    if (r->unit == VECTOR) {
-        Around from = around_row(e, r, ptr, d);
-        for (int v = 0; v < runs(r); v++) load_around(e, w, &p, v, &from, to, d);
-        return;
-    }
-    const char *from = row_from(e, ptr, d);
-    for (int v = 0; v < runs(r); v++) load_elements(e, w, &p, v, from, to, d);
+    return end_words(e, can, false);
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -383,7 +308,7 @@ ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *p
     if (!r) return SHIFT_NONE;
     begin_row(e, w, ptr, dtype_bytes(d));
     if (w->rank > 1) return load_row(e, w, r, ptr, to, d);
-    load_weights(e, w, r, ptr, to, d);
+    emit_row_weights(e, w, r, ptr, to);
     return SHIFT_ALL;
 }
 
@@ -399,10 +324,10 @@ static void store_element(Emit *e, const char *to, const char *from, int reg, in
 
 /* Stores run v, which may reach over the begin or the end of the row: the word, or its elements inside. */
 static void store_word(
-    Emit *e, const Window *w, const Part *p, int v, const char *from, const char *to, DType d)
+    Emit *e, const Window *w, const RowPart *p, int v, const char *from, const char *to, DType d)
 {
     int n = p->r->n, bytes = p->r->unit / n;
-    bool first = near_begin(p, v), last = near_end(p, v);
+    bool first = row_near_begin(p, v), last = row_near_end(p, v);
     const char *at = run_place(e, p->r, v), *whole = first ? str(e, "%s >= 0", at) : "";
     if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %lld", at, n, (long long)p->rest));
     const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * p->r->unit));
@@ -425,13 +350,13 @@ ShiftDone emit_row_store(
 {
     const RowStart *r = row_start(e, l);
     if (!r) return SHIFT_NONE;
-    Part p = part_of(r, w);
+    RowPart p = row_part_of(r, w);
     const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
     begin_words(e, can);
-    const char *first = row_from(e, ptr, d);
-    for (int v = 0; v < runs(r); v++)
-        store_word(e, w, &p, v, from, str(e, "%s + %d", first, run_first(r, v)), d);
-    return end_words(e, can);
+    const char *first = row_part_from(e, w, ptr, d);
+    for (int v = 0; v < row_runs(r); v++)
+        store_word(e, w, &p, v, from, str(e, "%s + %d", first, row_run_first(r, v)), d);
+    return end_words(e, can, r->unit == ROW_VECTOR);
 }
 
 void note_shifted(Emit *e, bool write, const Window *w, const Layout *l)

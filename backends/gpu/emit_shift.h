@@ -37,6 +37,10 @@ const char *shift_as_bytes(Shift *, const char *elements);
 /* Rows by the aligned vectors that hold them (emit_row_start.c). */
 ShiftDone emit_row_load(Emit *, const Window *, const Layout *, const char *ptr, const char *to);
 ShiftDone emit_row_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
+/* Whether weights are read around a row, and put together where an `opaque` asks for them. */
+bool emit_row_shifts_later(Emit *, const Instr *load, const Window *, const Layout *);
+/* Puts them together, with those of the operations behind it. False: the tile is none of these. */
+bool emit_row_take(Emit *, const Instr *opaque);
 /* Bytes of the words by which rows of this layout are accessed so; 0: they are not. */
 int emit_row_words(Emit *, const Layout *);
 /* Starts copies of the words of a row to shared memory, run v to `to` + v * apart. SHIFT_PART: in a branch,

@@ -82,6 +82,7 @@ typedef struct RowParts {
     RowStartAccess start; /* bytes 0: there are none */
     const Layout *layout; /* of a part */
     int64_t row;          /* elements */
+    int line;             /* the row is held from a multiple of so many bytes on */
 } RowParts;
 
 /* Everything that the emitter and the launch need in addition to the IR. */

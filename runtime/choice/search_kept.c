@@ -46,13 +46,14 @@ static bool enough(const Search *z, const SearchPoint *p)
 }
 
 /* Rows of few CTAs, of more where a multiprocessor has enough of them only then, or has too few of rows that
- * begin anywhere in any case; then the most threads, in many CTAs, or in few where rows begin anywhere, since
- * threads that hold less of a row have registers to spare. */
+ * begin anywhere in any case, or not enough beside several vectors of weights; then the most threads, in many
+ * CTAs, or in few where rows begin anywhere, since threads that hold less of a row have registers to spare.
+ */
 static bool better(const Search *z, const SearchPoint *a, const SearchPoint *b)
 {
     if (enough(z, a) != enough(z, b)) return enough(z, a);
     if (a->begins && !enough(z, a) && a->ctas != b->ctas &&
-        (a->ctas <= ENOUGH_CTAS || b->ctas <= ENOUGH_CTAS))
+        (a->weights > 1 || a->ctas <= ENOUGH_CTAS || b->ctas <= ENOUGH_CTAS))
         return a->ctas > b->ctas;
     if (a->cluster != b->cluster) return a->cluster < b->cluster;
     if (at_work(a) != at_work(b)) return at_work(a) > at_work(b);

@@ -93,6 +93,7 @@ EMU u32 shuffle_u32(u32 x, u32 mask) { return (u32)emu_exchange("shfl", &x, 4)[(
 EMU u32 shuffle_index_u32(u32 x, u32 lane) { return (u32)emu_exchange("shfl", &x, 4)[lane % 32].w[0]; }
 EMU i32 opaque(i32 x) { return x; }
 EMU void warp_sync(void) { emu_warp_sync(); }
+EMU void stay_branch(void) {}
 
 template <class T> EMU void emu_put(u32 a, T x) { emu_store(a, &x, sizeof x); }
 EMU void emu_put(u32 a, float x) { emu_store(a, &x, 4); }

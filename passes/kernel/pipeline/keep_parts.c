@@ -9,6 +9,7 @@
 enum {
     LEAST_BYTES = 16, /* of a part, for each thread */
     MOST_BYTES = 64,
+    LINE = 128, /* bytes of L1 that an access of a warp takes at a time */
 };
 
 static int32_t coordinate(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block)
@@ -51,7 +52,9 @@ bool keep_find_vectors(Keep *k)
     int32_t chunk = n * p->target->wave * p->warps * ctas, order = 0;
     k->chunk = chunk;
     k->regs = n;
+    k->line = LINE;
     k->parts = (int)((k->row + n - 1 + chunk - 1) / chunk);
+    while (k->row + k->line / k->start.bytes - 1 > (int64_t)k->parts * chunk) k->line /= 2;
     const Layout *part = layout_coalesced(
         &k->c->s->arena, 1, &chunk, &order, k->start.bytes, k->start.unit, p->target->wave, p->warps * ctas);
     if (part && ctas > 1) part = layout_split_blocks(&k->c->s->arena, part, ctas);

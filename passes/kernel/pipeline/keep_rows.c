@@ -246,6 +246,17 @@ static void read_rows(Keep *k, Builder *b, int p)
     }
 }
 
+/* So are weights that are put together from two vectors, which thereby wait for their words no earlier. */
+static void read_weights(Keep *k, Builder *b, int p)
+{
+    for (size_t n = 0; k->start.bytes && n < k->others.len; n++) {
+        Value *w = ir_result(k->others.data[n]), *x = value_map_get(&k->map[p], w);
+        MemParts m;
+        if (!ir_mem_parts(k->others.data[n], &m) || k->c->f->params[m.param].type->rank != 1) continue;
+        value_map_set(&k->map[p], w, ir_emit(b, OP_OPAQUE, &x, 1, NO_ATTRS, NULL));
+    }
+}
+
 /* Emits in front of `end`, a reduction or the end of the program, what it and the stores before it need.
  * before: the reduction that the segment follows; NULL: the first one. */
 static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
@@ -274,6 +285,7 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
     for (int p = 0; p < k->parts; p++) {
         if (p) load_part(k, &b, p + ahead - 1);
         read_rows(k, &b, p);
+        read_weights(k, &b, p);
         if (reduces) {
             b.loc = end->loc;
             Value *x = within_row(k, &b, part_of(k, &b, ir_operand(end, 0), p), p, end->op);
@@ -438,7 +450,7 @@ static bool keep(void *user)
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
     p->keeps_begins = k.start.bytes > 0;
-    if (k.start.leads) p->row_parts = (RowParts){ k.start, k.part, k.row };
+    if (k.start.leads) p->row_parts = (RowParts){ k.start, k.part, k.row, k.line };
     rewrite(&k);
     return a->kept = true;
 }

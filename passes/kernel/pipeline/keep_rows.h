@@ -10,14 +10,15 @@ typedef struct Keep {
     const Layout *whole, *part, *slice; /* of a row, of a part of it, and of a reduced part */
     const char *row_value;              /* the layout of reduced rows */
     int64_t row, chunk;                 /* elements of a row, of a part */
-    int parts, regs;                    /* regs: of a part */
-    InstrList wide;                     /* what works on rows, in order */
-    InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
-    RowStartAccess start;               /* rows that begin anywhere */
-    uint32_t *seen;                     /* by value: the segment that needs it */
-    ValueMap map[KEEP_MOST_PARTS];      /* the parts of values in this segment */
-    int64_t bytes;                      /* of a CTA's rows */
-    bool ok, many;                      /* many: more parts than there may be; more threads would do */
+    int line;                      /* bytes: rows that begin anywhere are kept from a multiple of it on */
+    int parts, regs;               /* regs: of a part */
+    InstrList wide;                /* what works on rows, in order */
+    InstrList rows, others;        /* loads that are kept; loads of this segment that are not */
+    RowStartAccess start;          /* rows that begin anywhere */
+    uint32_t *seen;                /* by value: the segment that needs it */
+    ValueMap map[KEEP_MOST_PARTS]; /* the parts of values in this segment */
+    int64_t bytes;                 /* of a CTA's rows */
+    bool ok, many;                 /* many: more parts than there may be; more threads would do */
 } Keep;
 
 /* Finds the smallest part for which a thread has an access of a row, or 16 bytes. `bytes`: of an element.
