@@ -4,29 +4,10 @@
 #pragma once
 #include "ir/abi.h"
 #include "ir/ir.h"
-#include "ir/layout.h"
 #include "ir/range.h"
 #include "ir/target.h"
+#include "passes/kernel/layout/layout_table.h"
 #include "passes/passes.h"
-
-/* Maps the text of layouts to their structure: types carry the interned text, while passes and the emitter
- * work on the structure. */
-typedef struct LayoutTable {
-    Session *session;
-    VEC(struct {
-        const char *text;
-        const Layout *layout;
-        const LayoutShared *shared;
-    })
-    rows;
-} LayoutTable;
-
-const Layout *layouts_get(
-    LayoutTable *, const Type *); /* of a tile; an internal error if the type has none */
-const LayoutShared *layouts_shared(LayoutTable *, const Type *); /* of a shared buffer or view */
-const char *layouts_text(LayoutTable *, const Layout *);
-const char *layouts_shared_text(LayoutTable *, const LayoutShared *);
-const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the tile type with this layout */
 
 typedef struct KernelOptions {
     const char *schedule;      /* a schedule written by hand (schedule.h); NULL: the hint, or derived */
