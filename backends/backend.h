@@ -7,7 +7,7 @@
 #pragma once
 #include "ir/abi.h"
 #include "ir/ir.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 typedef enum EmitKind {
     EMIT_DEFAULT, /* what the runtime loads: an object on the CPU, C text on a GPU */

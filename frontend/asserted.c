@@ -2,7 +2,7 @@
  * Asserts count where every program reaches them, outside of branches and loops; so does each of the terms
  * that `&&` joins; and whether they hold for given extents. An expression is computed from integers, the
  * kernel's integer constants, and names whose values the caller knows; others give nothing. */
-#include "frontend/ast.h"
+#include "frontend/parse/ast.h"
 #include "frontend/program.h"
 #include <string.h>
 

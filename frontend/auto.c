@@ -1,7 +1,7 @@
 /* auto.c: the constants whose value the compiler chooses, `const int TN = auto`. From what a constant decides
  * (program_keys.c) follow the values that it may take, which become a domain of the kernel's tune block, and
  * the value that it has where nothing is known of a launch. docs/tuning.md has the table. */
-#include "frontend/lower.h"
+#include "frontend/lower/lower.h"
 #include "frontend/program.h"
 #include "frontend/program_info.h"
 

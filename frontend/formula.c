@@ -1,9 +1,9 @@
 /* formula.c: an expression of the command line that says which program runs where another would:
  * `w%8*(n/8) + w/8`. It is parsed, checked and lowered as the expression of a kernel's `remap` clause. */
-#include "frontend/check.h"
-#include "frontend/lower_clauses.h"
-#include "frontend/parse.h"
-#include "ir/text.h"
+#include "frontend/check/check.h"
+#include "frontend/lower/lower_clauses.h"
+#include "frontend/parse/parse.h"
+#include "ir/text/text.h"
 
 static const char *const names[] = { "w", "n", "n0", "n1", "n2" };
 enum { NAMES = sizeof names / sizeof *names };

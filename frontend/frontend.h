@@ -6,7 +6,7 @@
  *
  * All memory is the session's. Nothing here opens a file: imports come through a callback. */
 #pragma once
-#include "ir/faults.h"
+#include "ir/interp/faults.h"
 #include "ir/ir.h"
 
 typedef struct Ast Ast;

@@ -1,14 +1,14 @@
 /* program.c: what a program offers: kernels and their parameters, instances, tuning. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include "ir/hints.h"
-#include "frontend/check.h"
-#include "frontend/lower.h"
-#include "frontend/parse.h"
+#include "frontend/check/check.h"
+#include "frontend/lower/lower.h"
+#include "frontend/parse/parse.h"
 #include "frontend/program.h"
 #include "frontend/program_info.h"
-#include "ir/number.h"
+#include "ir/support/number.h"
 
 const Node *program_kernel_node(const Ast *ast, const FrontKernel *k)
 { return ((const KernelInfo *)k)->node; }

@@ -1,6 +1,6 @@
 /* program.h: what program.c and lower.c offer to the rest of the front end. */
 #pragma once
-#include "frontend/ast.h"
+#include "frontend/parse/ast.h"
 
 typedef struct Lower Lower;
 

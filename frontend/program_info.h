@@ -1,6 +1,6 @@
 /* program_info.h: what program.c and program_keys.c know of each kernel. */
 #pragma once
-#include "frontend/ast.h"
+#include "frontend/parse/ast.h"
 
 /* The `config (...)` entries of a tune block: n rows of n_names values, which belong to the first domains. */
 typedef struct TuneConfigs {
@@ -42,7 +42,7 @@ struct Program {
     VEC(FrontInstance) instances;
 };
 
-struct Lower; /* frontend/lower.h */
+struct Lower; /* frontend/lower/lower.h */
 
 /* tune_configs.c: fills info->configs and their domains; returns how many. Whether a configuration is listed.
  */

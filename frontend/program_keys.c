@@ -1,8 +1,8 @@
 /* program_keys.c: which dimensions of a kernel are tile extents. Code is specialized on those: they are the
  * keys of a launch. The walk follows each compile-time use of a name back through constants and calls of
  * functions to the dimensions that it depends on. It runs before anything is bound. */
-#include "frontend/call.h"
-#include "frontend/lower.h"
+#include "frontend/check/call.h"
+#include "frontend/lower/lower.h"
 #include "frontend/program.h"
 #include "frontend/program_info.h"
 

@@ -1,9 +1,9 @@
 /* value_text.c: values of bindings as text: what -D and tables give to consts, dimensions and hints, and
  * back. */
 #include "frontend/frontend.h"
-#include "frontend/habits.h"
-#include "frontend/parse.h"
-#include "ir/number.h"
+#include "frontend/parse/habits.h"
+#include "frontend/parse/parse.h"
+#include "ir/support/number.h"
 
 /* An integer of i64 or u64; one above 2^63 - 1 is FRONT_UINT. */
 static bool read_int(const char *text, FrontValue *out)

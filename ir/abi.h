@@ -54,7 +54,8 @@ typedef struct AccessWindow {
     const char *base;
     int64_t rank, stride[TILE_MAX_RANK], lo[TILE_MAX_RANK], hi[TILE_MAX_RANK];
 } AccessWindow;
-/* The destination of accesses to out and inout tensors (ir/faults.h). All threads of a launch call it. */
+/* The destination of accesses to out and inout tensors (ir/interp/faults.h). All threads of a launch call it.
+ */
 struct AccessSink {
     void (*window)(AccessSink *, const AccessSite *, int64_t program, const AccessWindow *);
     void (*element)(AccessSink *, const AccessSite *, int64_t program, const void *address);

@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a search without a table (runtime/choice/search.c) tries the values that a tune block lists for a hint.
+/* How a search without a table (runtime/choice/search/search.c) tries the values that a tune block lists for
+ * a hint.
  */
 typedef enum HintSearch {
     SEARCH_ONE_BY_ONE, /* searched one after the other, from the best configurations found so far */

@@ -1,5 +1,5 @@
 /* ir.c: construction and reading of the IR. See ir.h; change.c has the rest. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "ir/ir_priv.h"
 
 /* The flags by the names that ops.def has for them. */

@@ -1,6 +1,6 @@
 /* type.h: interned types; equal types are equal pointers within a session. */
 #pragma once
-#include "ir/session.h"
+#include "ir/support/session.h"
 
 enum { TILE_MAX_RANK = 8 };
 
@@ -26,7 +26,7 @@ struct Type {
     DType dtype;
     int rank;                     /* tile, tensor, shared, barrier (1) */
     int64_t shape[TILE_MAX_RANK]; /* tile, shared, barrier */
-    const char *layout;           /* interned text of the layout (ir/layout.h parses it), or NULL */
+    const char *layout;           /* interned text of the layout (ir/layout/layout.h parses it), or NULL */
 };
 
 /* A table with the same types, which others do not join. */

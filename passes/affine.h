@@ -1,5 +1,5 @@
 /* affine.h: what is known of integers: linear forms over program values, with a small prover. Numeric ranges
- * are ir/range.h's.
+ * are ir/analysis/range.h's.
  *
  * A form is an exact integer (nothing wrapped) as a sum of `coef * atom` over scalar values, `lane[a] * L_a`
  * over the coordinates of a tile (0 <= L_a < shape[a]), and a constant:
@@ -8,7 +8,7 @@
  *
  * Everything here only reads the IR; facts are remembered by value, so drop a Facts when the IR changes. */
 #pragma once
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/pass.h"
 
 enum { AFFINE_TERMS = 10 };
@@ -25,7 +25,7 @@ typedef struct Affine {
 typedef struct Facts Facts;
 Facts *facts_new(Arena *, const Func *);
 
-RangeInfo value_range(Facts *, Value *); /* range_of of ir/range.h */
+RangeInfo value_range(Facts *, Value *); /* range_of of ir/analysis/range.h */
 
 /* The value as a form; always succeeds (an opaque scalar is its own atom) except for tiles that are not
  * linear in their coordinates. */

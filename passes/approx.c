@@ -17,7 +17,7 @@
  *
  * Requires: fold, so that broadcasts are explicit. Keeps: nothing to the bit. Does not handle: f64; f16
  * and bf16, which are computed in f32 anyway. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/pass.h"
 
 typedef struct Approx {

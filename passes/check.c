@@ -8,7 +8,7 @@
  *
  * The checks are: gathers whose index is out of range where their mask holds; NaN stored by store and
  * scatter, except in elements that are dropped; the program's own assertions. Every target gets the same
- * checks from this pass. The interpreter makes them itself (ir/interp_mem.c).
+ * checks from this pass. The interpreter makes them itself (ir/interp/interp_mem.c).
  *
  * Requires: nothing, and runs before any pass that removes masks. Keeps: results. Does not handle: windows
  * of load and store, scatters and atomics that reach out of range. They drop what is out of range, and

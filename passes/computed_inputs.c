@@ -19,7 +19,7 @@
  * everything, within the bounds of functions, whose form may depend on what uses them. A NaN or an infinity
  * in a vector is not multiplied by the zeros beyond the end of rows. */
 #include "passes/computed_inputs.h"
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/affine.h"
 #include <math.h>
 

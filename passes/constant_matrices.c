@@ -26,7 +26,7 @@
  * of these axes on, at least as many as a warp has lanes. Keeps: everything, within the bound of sums and of
  * functions. Does not handle: matrices that are loaded; sums with one row of weights, of which each lane has
  * few. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/pass.h"
 
 enum { MOST_TERMS = 16, MOST_COEFFICIENTS = 64, MOST_ELEMENTS = 64, MOST_BYTES = 256, MOST_STEPS = 1 << 14 };

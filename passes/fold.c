@@ -13,7 +13,7 @@
  *
  * Requires: nothing. Keeps: everything. Does not handle: what needs ranges (divisibility.c), or constants
  * from the launch (specialize.c). */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/pass.h"
 #include <math.h>
 

@@ -24,7 +24,7 @@
  * `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a
  * cost; programs with loops; windows that would become gathers. */
 #include "passes/pack.h"
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 
 enum {
     /* bench/notes/decisions.md, "Behind the decisions", has the measurements. */

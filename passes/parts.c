@@ -18,7 +18,7 @@
  * scans, sorts, products, atomics; axes that clusters divide among CTAs (passes/kernel/cluster/cluster.c), if
  * the CTAs hold them; two axes of one tile that are as long.
  */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/parts.h"
 
 enum {

@@ -9,7 +9,7 @@
  * keeps of the results. */
 #pragma once
 #include "ir/ir.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 typedef enum PassId {
 #define PASS(ID, name, function, level, on, keeps, doc) PASS_##ID,

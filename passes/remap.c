@@ -34,12 +34,12 @@
  * rest is an `xcd` of its own. Without a number, heads_together finds G, the heads that share keys. Any G
  * of at least 1 is valid.
  *
- * A user's own expression is checked at launch (eval_check_remap in ir/eval.h), and here already where all
- * extents are known. A function without one is marked `permutes`.
+ * A user's own expression is checked at launch (eval_check_remap in ir/interp/eval.h), and here already where
+ * all extents are known. A function without one is marked `permutes`.
  *
  * Requires: nothing; it runs late. Keeps: everything; it takes hints.raster_group and hints.remap. */
 #include "passes/remap.h"
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 
 typedef struct Emit {
     Builder b;

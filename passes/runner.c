@@ -2,7 +2,7 @@
  * --skip-pass leaves out. pipeline.c calls it for the tile IR, kernel/lower.c for the kernel IR. */
 #define _POSIX_C_SOURCE 199309L
 #include "passes/pass.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 static void free_arena(void *a) { arena_free(a); }
 

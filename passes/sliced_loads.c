@@ -21,7 +21,7 @@
  * access loads several of them; a sector of memory or more of each position. Keeps: everything. Does not
  * handle: slices that overlap, as those of stencils do, because their elements would be loaded several times.
  */
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/pass.h"
 
 enum { MOST_SLICES = 64 };

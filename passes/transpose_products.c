@@ -21,7 +21,7 @@
  * gathered operands; operands that are the transpose of such a sum; reshapes in which the rows of the operand
  * end within an axis; tiles that something outside the chain also uses, because they would then be loaded in
  * both forms. */
-#include "ir/matrix.h"
+#include "ir/target/matrix.h"
 #include "passes/pass.h"
 
 enum { MAX_DEPTH = 32 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the files of editors/ from the compiler's tables: keywords and grammar of frontend/parser.y, types
-of ir/type.def, operations of frontend/builtins.def, hints of ir/hints.def, values of ir/enums.def, clauses of
-frontend/check.c and frontend/check_tune.c. The forms of numbers and comments are those of frontend/lexer.l.
+"""Writes the files of editors/ from the compiler's tables: keywords and grammar of frontend/parse/parser.y, types
+of ir/type.def, operations of frontend/check/builtins.def, hints of ir/hints.def, values of ir/enums.def, clauses of
+frontend/check/check.c and frontend/check/check_tune.c. The forms of numbers and comments are those of frontend/parse/lexer.l.
 
     python3 tools/syntax.py ROOT            writes ROOT/editors
     python3 tools/syntax.py ROOT --check    compares them; exit status 1 when one differs
@@ -27,7 +27,7 @@ class Tables:
     """The words of the language, by what they are."""
 
     def __init__(self, root):
-        parser = read(root, "frontend/parser.y")
+        parser = read(root, "frontend/parse/parser.y")
         tokens = {}  # name in the grammar -> its text
         for line in re.findall(r"^%token (?!<)(.*)$", parser, re.M):
             for name, text in re.findall(r'([A-Z]+|\'.\')(?: \d+)? "`([^`]+)`"', line):
@@ -38,8 +38,8 @@ class Tables:
         self.keywords = [word for word in words if word not in self.literals]
         self.operators = [text for text in tokens.values() if not text[0].isalpha()]
         self.types = re.findall(r'^DTYPE\(\w+, *"(\w+)"', read(root, "ir/type.def"), re.M)
-        self.kinds = sorted(set(re.findall(r'type->name, "(\w+)"', read(root, "frontend/check_names.c"))))
-        builtins = re.findall(r'^BUILTIN\((\w+), *"([^"]*)"', read(root, "frontend/builtins.def"), re.M)
+        self.kinds = sorted(set(re.findall(r'type->name, "(\w+)"', read(root, "frontend/check/check_names.c"))))
+        builtins = re.findall(r'^BUILTIN\((\w+), *"([^"]*)"', read(root, "frontend/check/builtins.def"), re.M)
         self.functions = [name for name, _ in builtins]
         self.options = sorted(
             {
@@ -49,17 +49,17 @@ class Tables:
                 for word in signature.split("*")[1].split()
             }
         )
-        self.clauses = re.findall(r'strcmp\(k->name, "(\w+)"', read(root, "frontend/check.c"))
+        self.clauses = re.findall(r'strcmp\(k->name, "(\w+)"', read(root, "frontend/check/check.c"))
         self.clauses += sorted(
-            set(re.findall(r'strcmp\(e->name, "(\w+)"', read(root, "frontend/check_tune.c")))
+            set(re.findall(r'strcmp\(e->name, "(\w+)"', read(root, "frontend/check/check_tune.c")))
         )
         self.hints = re.findall(r"^HINT\((\w+),", read(root, "ir/hints.def"), re.M)
-        self.hints += re.findall(r'known\[\] = \{ "(\w+)"', read(root, "frontend/check_stmt.c"))
+        self.hints += re.findall(r'known\[\] = \{ "(\w+)"', read(root, "frontend/check/check_stmt.c"))
         self.values = []
         for enum, rest in re.findall(r"^ENUM\((\w+)\)(.*)$", read(root, "ir/enums.def"), re.M):
             if enum in ("CACHE", "PRECISION", "SEM", "SCOPE"):
                 self.values += re.findall(r'"(\w+)"', rest)
-        self.constants = re.findall(r'strcmp\(n->name, "(\w+)"', read(root, "frontend/lower_expr.c"))
+        self.constants = re.findall(r'strcmp\(n->name, "(\w+)"', read(root, "frontend/lower/lower_expr.c"))
         self.grammar = Grammar(parser, tokens)
         for name in (
             "keywords",

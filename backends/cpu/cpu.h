@@ -25,9 +25,9 @@
  *   llvm.c     LLVM's library, which is opened when it is first needed
  *   target.c   optimisation, object code; load.c links it into the process */
 #pragma once
-#include "backends/cpu/llvm.h"
+#include "backends/cpu/llvm/llvm.h"
 #include "backends/cpu/processor.h"
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 
 /* --- plan -------------------------------------------------------------------------------------------- */
 
@@ -423,7 +423,7 @@ LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
 
 #include "backends/cpu/eval.h"
-#include "backends/cpu/window.h"
+#include "backends/cpu/memory/window.h"
 
 /* --- products, scans, sorts --------------------------------------------------------------------------- */
 

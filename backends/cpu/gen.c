@@ -1,7 +1,7 @@
 /* gen.c: the LLVM function of a kernel: its frame, the loop over programs and control flow. Scalars are the
  * business of scalar.c, tiles of nest.c. Values that change along control flow go through allocas, which LLVM
  * turns into registers. */
-#include "backends/cpu/mma.h"
+#include "backends/cpu/product/mma.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/debug.h"
 

@@ -1,10 +1,10 @@
 /* nest.c: loop nests over tiles. The last axis of more than one element is walked in chunks of vectors (and
  * smaller powers of two for what is left), the others by plain loops. In a chunk every sink takes its value
  * (eval.c). What does not change along the chunk's axis is computed in the row, before the chunks. */
-#include "backends/cpu/memory.h"
+#include "backends/cpu/memory/memory.h"
 #include "backends/cpu/nest.h"
-#include "backends/cpu/plan.h"
-#include "backends/cpu/transpose.h"
+#include "backends/cpu/plan/plan.h"
+#include "backends/cpu/memory/transpose.h"
 
 typedef void FlatFn(Gen *g, LLVMValueRef at, int lanes, void *user);
 

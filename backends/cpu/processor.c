@@ -1,7 +1,7 @@
 /* processor.c: what the processor that is compiled for can do: by name, from processors.def, or as LLVM finds
  * this machine's; features that are asked for come on top. */
 #include "backends/cpu/cpu.h"
-#include "ir/cpu_level.h"
+#include "ir/target/cpu_level.h"
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
-#include "backends/cpu/mma.h"
-#include "backends/cpu/use.h"
+#include "backends/cpu/product/mma.h"
+#include "backends/cpu/llvm/use.h"
 #include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>

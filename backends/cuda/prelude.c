@@ -5,8 +5,8 @@
  *
  * $t is the C type of one element and $d the dtype's name in entries with a dtype list. Sources: PTX ISA 9.0
  * sections 9.7.x. */
-#include "backends/gpu/prelude.h"
-#include "backends/gpu/prelude_float.h"
+#include "backends/gpu/prelude/prelude.h"
+#include "backends/gpu/prelude/prelude_float.h"
 #include "passes/kernel/kernel.h"
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
@@ -45,10 +45,10 @@ const PreludeEntry cuda_prelude[] = {
            "0xffffffff;\" : \"=r\"(y) : \"r\"(x), \"r\"(lane)); return y; }" },
     { "warp_max_i32", NULL, "", FN "i32 warp_max_i32(i32 x) { return __reduce_max_sync(0xffffffffu, x); }" },
     { "warp_min_i32", NULL, "", FN "i32 warp_min_i32(i32 x) { return __reduce_min_sync(0xffffffffu, x); }" },
-#include "backends/gpu/prelude_lanes.def"
+#include "backends/gpu/prelude/prelude_lanes.def"
 /* --- order of values and positions: NaN counts as the largest, of equal values the lower position comes
  * first --- */
-#include "backends/gpu/prelude_order.def"
+#include "backends/gpu/prelude/prelude_order.def"
     /* --- number formats --- */
     { "float_bits", NULL, "", FN "float float_bits(u32 b) { return __uint_as_float(b); }" },
     { "float_word", NULL, "", FN "u32 float_word(float x) { return __float_as_uint(x); }" },
@@ -63,8 +63,8 @@ const PreludeEntry cuda_prelude[] = {
     { "double_to_f16", NULL, "",
         FN "u16 double_to_f16(double x) { u16 y; asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(y) : \"d\"(x)); "
            "return y; }" },
-#include "backends/gpu/prelude_values.def"
-#include "backends/gpu/prelude_fp8.def"
+#include "backends/gpu/prelude/prelude_values.def"
+#include "backends/gpu/prelude/prelude_fp8.def"
     { "round_odd", NULL, "",
         "/* double to float, to odd: rounding the result again rounds once */\n" FN
         "float round_odd(double x) { float y = __double2float_rz(x); u32 b = __float_as_uint(y); if "
@@ -83,13 +83,13 @@ const PreludeEntry cuda_prelude[] = {
     { "f32_to_$d", "u32", "", FN "u32 f32_to_u32(float x) { return x != x ? 0 : __float2uint_rz(x); }" },
     { "f32_to_$d", "i64", "", FN "i64 f32_to_i64(float x) { return x != x ? 0 : __float2ll_rz(x); }" },
     { "f32_to_$d", "u64", "", FN "u64 f32_to_u64(float x) { return x != x ? 0 : __float2ull_rz(x); }" },
-#include "backends/gpu/prelude_convert.def"
+#include "backends/gpu/prelude/prelude_convert.def"
     { "f64_to_i32", NULL, "", FN "i32 f64_to_i32(double x) { return x != x ? 0 : __double2int_rz(x); }" },
     { "f64_to_u32", NULL, "", FN "u32 f64_to_u32(double x) { return x != x ? 0 : __double2uint_rz(x); }" },
     { "f64_to_i64", NULL, "", FN "i64 f64_to_i64(double x) { return x != x ? 0 : __double2ll_rz(x); }" },
     { "f64_to_u64", NULL, "", FN "u64 f64_to_u64(double x) { return x != x ? 0 : __double2ull_rz(x); }" },
 /* --- integer semantics --- */
-#include "backends/gpu/prelude_integers.def"
+#include "backends/gpu/prelude/prelude_integers.def"
     /* --- floating functions --- */
     { "max2_f16", NULL, "",
         FN "u32 max2_f16(u32 a, u32 b) { u32 y; asm(\"max.NaN.f16x2 %0, %1, %2;\" : \"=r\"(y) : \"r\"(a), "
@@ -196,7 +196,7 @@ const PreludeEntry cuda_prelude[] = {
     { "wide_product", NULL, "",
         FN "u64 wide_product(u32 a, u32 b) { u64 y; asm(\"mul.wide.u32 %0, %1, %2;\" : \"=l\"(y) : \"r\"(a), "
            "\"r\"(b)); return y; }" },
-#include "backends/gpu/prelude_philox.def"
+#include "backends/gpu/prelude/prelude_philox.def"
     /* --- global memory --- */
     { "ldg_nc_b32", NULL, "",
         FN "void ldg_nc_b32(void *d, const void *p) { u32 *w = (u32 *)d; asm volatile(\"ld.global.nc.b32 %0, "
@@ -241,7 +241,7 @@ const PreludeEntry cuda_prelude[] = {
         FN "void red_add_f32_b128(void *p, const void *s) { const float *x = (const float *)s; asm "
            "volatile(\"red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\" :: \"l\"(p), "
            "\"f\"(x[0]), \"f\"(x[1]), \"f\"(x[2]), \"f\"(x[3]) : \"memory\"); }" },
-#include "backends/gpu/prelude_memory.def"
+#include "backends/gpu/prelude/prelude_memory.def"
 #include "backends/cuda/prelude_shift.def"
 #include "backends/cuda/prelude_cache.def"
     /* --- atomics: relaxed; fences around them carry acquire and release --- */
@@ -261,7 +261,7 @@ const PreludeEntry cuda_prelude[] = {
     { "fetch_max_$d", "i32 u32 i64 u64", "", FN "$t fetch_max_$d($t *p, $t x) { return atomicMax(p, x); }" },
     { "fetch_min_$d", "i32 u32 i64 u64", "", FN "$t fetch_min_$d($t *p, $t x) { return atomicMin(p, x); }" },
     { "fetch_add_$d", "u32 u64 f32 f64", "", FN "$t fetch_add_$d($t *p, $t x) { return atomicAdd(p, x); }" },
-#include "backends/gpu/prelude_atomic.def"
+#include "backends/gpu/prelude/prelude_atomic.def"
     /* --- shared memory --- */
     { "lds_b8", NULL, "",
         FN "u32 lds_b8(u32 a) { u32 x; asm volatile(\"ld.shared.u8 %0, [%1];\" : \"=r\"(x) : \"r\"(a) : "
@@ -315,7 +315,7 @@ const PreludeEntry cuda_prelude[] = {
         FN
         "void lds_b128(void *d, u32 a) { u32 *w = (u32 *)d; asm volatile(\"ld.shared.v4.b32 {%0, %1, %2, "
         "%3}, [%4];\" : \"=r\"(w[0]), \"=r\"(w[1]), \"=r\"(w[2]), \"=r\"(w[3]) : \"r\"(a) : \"memory\"); }" },
-#include "backends/gpu/prelude_shared.def"
+#include "backends/gpu/prelude/prelude_shared.def"
     { "cp_async_b32", NULL, "",
         FN "void cp_async_b32(u32 a, const void *p, bool in) { asm volatile(\"cp.async.ca.shared.global "
            "[%0], [%1], 4, %2;\" :: \"r\"(a), \"l\"(p), \"r\"(in ? 4 : 0) : \"memory\"); }" },

@@ -1,8 +1,9 @@
 /* prelude_fp8.c: functions of the CUDA prelude on targets with instructions that convert fp8 (sm_89 and
- * later), in place of those of backends/gpu/prelude_fp8.def and prelude_values.def. Sources: PTX ISA 9.0
- * section 9.7.9.21 (cvt): .satfinite gives the largest number for what is larger, infinities too, and 0x7f
- * for NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved. */
-#include "backends/gpu/prelude.h"
+ * later), in place of those of backends/gpu/prelude/prelude_fp8.def and prelude_values.def. Sources: PTX ISA
+ * 9.0 section 9.7.9.21 (cvt): .satfinite gives the largest number for what is larger, infinities too, and
+ * 0x7f for NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved.
+ */
+#include "backends/gpu/prelude/prelude.h"
 
 #define FN "static __device__ __forceinline__ "
 #define PAIR(type, ptx) \

@@ -4,8 +4,8 @@
  * descriptor (ss). _ta and _tb: contiguous in M, in N. _x8: eight steps along K in one statement, with one
  * low word of each descriptor (rs: four words of A) for each step. PTX ISA 9.7.15.5.2; the accumulator's
  * registers are those of the fragment. */
-#include "ir/matrix.h"
-#include "backends/gpu/prelude.h"
+#include "ir/target/matrix.h"
+#include "backends/gpu/prelude/prelude.h"
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>
 

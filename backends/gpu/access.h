@@ -3,8 +3,8 @@
  * memory); access_count enumerates the addresses of every warp from its layouts. */
 #pragma once
 #include "ir/ir.h"
-#include "ir/layout.h"
-#include "ir/target.h"
+#include "ir/layout/layout.h"
+#include "ir/target/target.h"
 
 typedef enum AccessWay {
     WAY_VECTORS,  /* threads move their elements between registers and a tensor, by vectors or one by one */

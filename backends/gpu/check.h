@@ -3,7 +3,7 @@
  * ISA) it does not see. libclang is opened with dlopen: nothing depends on it. */
 #pragma once
 #include "ir/ir.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 typedef struct EmissionChecker EmissionChecker;
 

@@ -4,11 +4,11 @@
  * emit_shared.c, emit_mma.c, emit_hopper.c, emit_ring.c, emit_roles.c). The functions that a kernel calls
  * come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
-#include "backends/gpu/emit_kept.h"
-#include "backends/gpu/emit_shift.h"
-#include "backends/gpu/emit_cluster.h"
-#include "backends/gpu/emit_roles.h"
-#include "backends/gpu/emit_run.h"
+#include "backends/gpu/memory/emit_kept.h"
+#include "backends/gpu/memory/emit_shift.h"
+#include "backends/gpu/hopper/emit_cluster.h"
+#include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/elements/emit_run.h"
 
 /* The line of the program that the next statements implement, as a comment on its own line. "" if the line
  * tells too little, or would end the comment. */

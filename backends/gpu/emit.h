@@ -1,9 +1,9 @@
 /* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
 #pragma once
 #include "backends/gpu/emit_body.h"
-#include "backends/gpu/emit_index.h"
+#include "backends/gpu/elements/emit_index.h"
 #include "backends/gpu/gpu.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/kernel/kernel.h"
 
 /* An expression of the thread's number that was given a name. */
@@ -237,7 +237,7 @@ void begin_unrolled(Emit *, const char *i, int n);
 void end_block(Emit *);
 /* Declares a register array for v and makes it the storage of v. */
 const char *declare_tile(Emit *, const Value *);
-/* The array that holds v. The value must be one that registers hold (ir/held.c). */
+/* The array that holds v. The value must be one that registers hold (ir/analysis/held.c). */
 const char *registers_of(Emit *, const Value *);
 
 /* The expression that combines two scalars of a reduction or scan, in the dtype in which it accumulates.

@@ -5,7 +5,7 @@
  * made in its place.
  */
 #include "backends/gpu/gpu.h"
-#include "backends/gpu/emit_roles.h"
+#include "backends/gpu/hopper/emit_roles.h"
 
 /* Declares one C variable for a scalar, or for the address of a view. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }

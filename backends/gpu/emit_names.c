@@ -2,7 +2,7 @@
  * calls its barriers and its CTA. */
 #include "backends/gpu/emit.h"
 #include "ir/c_names.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include <math.h>
 
 /* Whether a string among the arguments is NULL. A value without a name must not become text. */

@@ -9,7 +9,7 @@
  * What the workspace holds before a launch does not matter: the CTA that comes first to the two words of the
  * scheduler's slot zeroes the counters. The first word counts who came, the second has 1 when the counters
  * are zero, and 2 more for each CTA that is done with them; the last one leaves both words zero. */
-#include "backends/gpu/emit_cluster.h"
+#include "backends/gpu/hopper/emit_cluster.h"
 
 enum {
     PART_GRAIN = 256, /* bytes of which a part takes a multiple */

@@ -3,7 +3,7 @@
  *
  *     void mfma_32x32x8_f16(float *d, const u32 *a, const u32 *b)
  *
- * d, a and b hold the registers of one fragment of ir/layout_mma.c, a and b packed in words. tests/emu
+ * d, a and b hold the registers of one fragment of ir/layout/layout_mma.c, a and b packed in words. tests/emu
  * computes the same from AMD's matrix instruction calculator. gfx90a takes and gives denormals of f16 and
  * bf16 as zero (CDNA2 ISA 7.3). */
 #include "backends/hip/prelude.h"

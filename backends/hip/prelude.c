@@ -6,7 +6,7 @@
  * hip_prelude serves every chip; the tables after it hold what a chip has instead or in addition, and are
  * looked into first. Sources: AMD CDNA2, CDNA3, CDNA4 and RDNA3 ISA guides; LLVM's AMDGPU usage page.
  * Builtins that old compilers (HIP 5) lack have another form. */
-#include "backends/gpu/prelude_float.h"
+#include "backends/gpu/prelude/prelude_float.h"
 #include "backends/hip/prelude.h"
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
@@ -104,8 +104,8 @@ const PreludeEntry hip_prelude[] = {
     { "shuffle_index_u32", NULL, "bpermute",
         "/* x of that lane, modulo the wave */\n" FN
         "u32 shuffle_index_u32(u32 x, u32 lane) { return bpermute(lane * 4u, x); }" },
-#include "backends/gpu/prelude_lanes.def"
-#include "backends/gpu/prelude_order.def"
+#include "backends/gpu/prelude/prelude_lanes.def"
+#include "backends/gpu/prelude/prelude_order.def"
     /* --- number formats --- */
     { "float_bits", NULL, "", FN "float float_bits(u32 b) { return __builtin_bit_cast(float, b); }" },
     { "float_word", NULL, "", FN "u32 float_word(float x) { return __builtin_bit_cast(u32, x); }" },
@@ -123,12 +123,12 @@ const PreludeEntry hip_prelude[] = {
     { "pack_bf16", NULL, "float_to_bf16",
         FN "u32 pack_bf16(float lo, float hi) { return (u32)float_to_bf16(lo) | (u32)float_to_bf16(hi) << "
            "16; }" },
-#include "backends/gpu/prelude_values.def"
+#include "backends/gpu/prelude/prelude_values.def"
     { "round_odd", NULL, "float_word float_bits",
         "/* double to float, to odd: rounding the result again rounds once */\n" FN
         "float round_odd(double x) { float y = (float)x; u32 b = float_word(y); if ((double)y == x || x != "
         "x) return y; if (__builtin_fabs((double)y) > __builtin_fabs(x)) b--; return float_bits(b | 1u); }" },
-#include "backends/gpu/prelude_fp8.def"
+#include "backends/gpu/prelude/prelude_fp8.def"
     { "to_tf32", NULL, "float_bits",
         "/* xf32 takes the leading 19 bits: rounded to nearest, ties away */\n" FN
         "u32 to_tf32(u32 x) { return (x & 0x7fffffffu) >= 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }" },
@@ -154,8 +154,8 @@ const PreludeEntry hip_prelude[] = {
     { "f64_to_u64", NULL, "",
         FN "u64 f64_to_u64(double x) { return !(x > 0.0) ? 0ull : x >= 18446744073709551616.0 ? ~0ull : "
            "(u64)x; }" },
-#include "backends/gpu/prelude_convert.def"
-#include "backends/gpu/prelude_integers.def"
+#include "backends/gpu/prelude/prelude_convert.def"
+#include "backends/gpu/prelude/prelude_integers.def"
     /* --- floating functions: the machine's own first --- */
     { "max_f32", NULL, "float_bits",
         FN "float max_f32(float a, float b) { const float y = __builtin_fmaxf(a, b); return "
@@ -206,7 +206,7 @@ const PreludeEntry hip_prelude[] = {
     { "rsqrt_f64", NULL, "", FN "double rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }" },
 #include "backends/hip/math.def"
     { "wide_product", NULL, "", FN "u64 wide_product(u32 a, u32 b) { return (u64)a * b; }" },
-#include "backends/gpu/prelude_philox.def"
+#include "backends/gpu/prelude/prelude_philox.def"
     /* --- global memory --- */
     { "u32x2", NULL, "", "typedef u32 u32x2 __attribute__((vector_size(8)));" },
     { "u32x4", NULL, "", "typedef u32 u32x4 __attribute__((vector_size(16)));" },
@@ -276,7 +276,7 @@ const PreludeEntry hip_prelude[] = {
     BUFFER_LOAD("_stream", "2", "32", "u32x1", "1"), /* 2: slc, on gfx942 and gfx950 nt */
     BUFFER_LOAD("_stream", "2", "64", "u32x2", "2"),
     BUFFER_LOAD("_stream", "2", "128", "u32x4", "4"),
-#include "backends/gpu/prelude_memory.def"
+#include "backends/gpu/prelude/prelude_memory.def"
 /* --- machine: atomics on memory, relaxed, in the scope of the device --- */
 #define ATOMIC(name, type, builtin) \
     { name "_" type, NULL, "", \
@@ -308,7 +308,7 @@ const PreludeEntry hip_prelude[] = {
     ATOMIC("fetch_or", "u64", "__hip_atomic_fetch_or"),
     ATOMIC("fetch_xor", "u32", "__hip_atomic_fetch_xor"),
     ATOMIC("fetch_xor", "u64", "__hip_atomic_fetch_xor"),
-#include "backends/gpu/prelude_atomic.def"
+#include "backends/gpu/prelude/prelude_atomic.def"
     /* --- LDS by byte offset --- */
     { "LDS", NULL, "",
         "/* machine: LDS(type, offset) points there */\n#ifndef LDS\n#define LDS(T, a) "
@@ -337,7 +337,7 @@ const PreludeEntry hip_prelude[] = {
     { "lds_b128", NULL, "LDS u32x4",
         FN "void lds_b128(void *d, u32 a) { const u32x4 x = *LDS(const u32x4, a); u32 *w = (u32 *)d; w[0] = "
            "x[0]; w[1] = x[1]; w[2] = x[2]; w[3] = x[3]; }" },
-#include "backends/gpu/prelude_shared.def"
+#include "backends/gpu/prelude/prelude_shared.def"
     { "printf", NULL, "",
         "/* printing needs AMD's device library: hipRTC has it, clang by itself has not */\n#if "
         "defined(__HIPCC_RTC__) || defined(__HIPCC__)\n#include <stdio.h>\n#else\n#define printf(...) "

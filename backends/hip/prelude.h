@@ -1,6 +1,6 @@
 /* prelude.h: what HIP C is made of. */
 #pragma once
-#include "backends/gpu/prelude.h"
+#include "backends/gpu/prelude/prelude.h"
 
 extern const PreludeEntry hip_prelude[];
 extern const char hip_prelude_head[];

@@ -61,7 +61,7 @@ typedef struct Field {
 
 static const Field fields[] = {
 #define FIELD(name, fitted, unit, meaning) { #name, offsetof(DeviceModel, name), false },
-#include "runtime/choice/device_model.def"
+#include "runtime/choice/estimate/device_model.def"
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 

@@ -1,6 +1,6 @@
-/* open.h: a problem (tools/tilec/problem.h) of a file and words of a command line. */
+/* open.h: a problem (tools/tilec/run/problem.h) of a file and words of a command line. */
 #pragma once
-#include "tools/tilec/problem.h"
+#include "tools/tilec/run/problem.h"
 
 /* False: the file cannot be read, or there is no such target. The device is the target's largest common part.
  */

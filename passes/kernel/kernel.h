@@ -4,8 +4,8 @@
 #pragma once
 #include "ir/abi.h"
 #include "ir/ir.h"
-#include "ir/range.h"
-#include "ir/target.h"
+#include "ir/analysis/range.h"
+#include "ir/target/target.h"
 #include "passes/kernel/layout/layout_table.h"
 #include "passes/passes.h"
 

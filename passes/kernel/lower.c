@@ -13,7 +13,7 @@
  *   strength-reduction               when nothing moves between a loop and what is around it any more
  *
  * A step of a pass (KERNEL_STEP in passes.def) runs within it, by kernel_step or kernel_part. */
-#include "ir/ring_stages.h"
+#include "ir/verify/ring_stages.h"
 #include "passes/kernel/schedule/cta_size.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/pass.h"

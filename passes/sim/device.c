@@ -1,7 +1,7 @@
 /* device.c: the devices that the model knows, and those that a user describes in a file. */
 #include "passes/sim/sim.h"
 #include "passes/sim/cache.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 static const SimDevice devices[] = {
 #define SIM_DEVICE(name, target, chiplets, units, l1, l1_ways, l2, l2_ways, llc, llc_ways, line, l2_tbs, \

@@ -9,8 +9,8 @@
  * A SimTrace is read-only after sim_trace: any number of threads may replay it at once. Same input, same
  * result, bit for bit. */
 #pragma once
-#include "ir/eval.h"
-#include "ir/target.h"
+#include "ir/interp/eval.h"
+#include "ir/target/target.h"
 
 /* --- devices (device.c) ------------------------------------------------------------------------------ */
 
@@ -26,7 +26,8 @@ typedef struct SimDevice {
     double shared_tbs;                  /* of the banks of shared memory; 0: not known, and not counted */
     /* The matrix rate for 16-bit operands (8-bit operands: twice that), and for f32. */
     double tflops_16, tflops_32;
-    /* The row of ir/targets.def whose code it runs; if there are several, the first represents the target. */
+    /* The row of ir/target/targets.def whose code it runs; if there are several, the first represents the
+     * target. */
     const char *target;
 } SimDevice;
 

@@ -1,7 +1,7 @@
 /* cache.h: results on disk, one file an entry, found by the SHA-256 of everything that decides the content.
  */
 #pragma once
-#include "ir/session.h"
+#include "ir/support/session.h"
 
 typedef struct Cache {
     Allocator alloc;

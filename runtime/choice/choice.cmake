@@ -1,9 +1,9 @@
 # The choice of a configuration: see README.md. Sets choice_sources for libtile.
 set(choice_sources)
-foreach(file choose.c choice_file.c write_choices.c search.c search_auto.c search_cpu.c search_divided.c search_estimate.c search_fit.c search_idle.c search_others.c
-             search_kept.c search_rows.c search_streams.c search_names.c search_tiles.c cost.c cost_walk.c cost_scalars.c cost_memory.c cost_cached.c cost_loops.c cost_offsets.c cost_waits.c cost_taps.c cost_lines.c
-             cost_exchange.c cost_product.c
-             cost_registers.c cost_live.c estimate.c estimate_loops.c estimate_shares.c queueing.c roofline.c device_model.c)
+foreach(file choose.c choice_file.c write_choices.c search/search.c search/search_auto.c search/search_cpu.c search/search_divided.c search/search_estimate.c search/search_fit.c search/search_idle.c search/search_others.c
+             search/search_kept.c search/search_rows.c search/search_streams.c search/search_names.c search/search_tiles.c cost/cost.c cost/cost_walk.c cost/cost_scalars.c cost/cost_memory.c cost/cost_cached.c cost/cost_loops.c cost/cost_offsets.c cost/cost_waits.c cost/cost_taps.c cost/cost_lines.c
+             cost/cost_exchange.c cost/cost_product.c
+             cost/cost_registers.c cost/cost_live.c estimate/estimate.c estimate/estimate_loops.c estimate/estimate_shares.c estimate/queueing.c estimate/roofline.c estimate/device_model.c)
   list(APPEND choice_sources ${CMAKE_CURRENT_LIST_DIR}/${file})
 endforeach()
 
@@ -15,7 +15,7 @@ endforeach()
 set(initializers ${CMAKE_BINARY_DIR}/runtime/choice/device_models.inc)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/runtime/choice)
 add_custom_command(OUTPUT ${initializers} VERBATIM
-  COMMAND awk -f ${CMAKE_CURRENT_LIST_DIR}/device_models.awk ${CMAKE_CURRENT_LIST_DIR}/device_model.def ${models} > ${initializers}.new
+  COMMAND awk -f ${CMAKE_CURRENT_LIST_DIR}/estimate/device_models.awk ${CMAKE_CURRENT_LIST_DIR}/estimate/device_model.def ${models} > ${initializers}.new
   COMMAND ${CMAKE_COMMAND} -E rename ${initializers}.new ${initializers}
-  DEPENDS ${CMAKE_CURRENT_LIST_DIR}/device_models.awk ${CMAKE_CURRENT_LIST_DIR}/device_model.def ${models})
+  DEPENDS ${CMAKE_CURRENT_LIST_DIR}/estimate/device_models.awk ${CMAKE_CURRENT_LIST_DIR}/estimate/device_model.def ${models})
 list(APPEND choice_sources ${initializers})

@@ -8,8 +8,8 @@
  * depends on the launch alone. */
 #define _GNU_SOURCE
 #include "runtime/choice/chooser.h"
-#include "runtime/choice/search.h"
-#include "ir/stack.h"
+#include "runtime/choice/search/search.h"
+#include "ir/support/stack.h"
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>

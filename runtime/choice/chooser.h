@@ -1,7 +1,7 @@
 /* chooser.h: the configurations that a kernel's launches have taken without a table. choose.c makes and reads
  * them, write_choices.c puts them into a table. */
 #pragma once
-#include "runtime/choice/search.h"
+#include "runtime/choice/search/search.h"
 #include "runtime/launch/kernel.h"
 
 /* Part i has FIRST_PART << i choices: launches read them without the lock, so they stay where they are. */

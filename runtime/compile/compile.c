@@ -1,6 +1,6 @@
 /* compile.c: see compile.h. */
 #include "runtime/compile/compile.h"
-#include "ir/work.h"
+#include "ir/analysis/work.h"
 #include "runtime/cache/artifact.h"
 #include "backends/gpu/check.h"
 #include "backends/gpu/gpu.h"

@@ -5,7 +5,7 @@
 #pragma once
 #include "backends/backend.h"
 #include "frontend/frontend.h"
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include "passes/passes.h"
 #include "runtime/drivers/driver.h"
 
@@ -70,7 +70,7 @@ typedef struct CompiledDim {
 typedef struct Compiled {
     Artifact artifact;
     const EvalCode *grid, *remap; /* remap NULL: there is no remap to check at launch */
-    const EvalCode *work;         /* on the CPU: what ir/work.h counts; NULL: that is not known */
+    const EvalCode *work;         /* on the CPU: what ir/analysis/work.h counts; NULL: that is not known */
     /* The extents of the derived dimensions, in their order; NULL: there are none. */
     const EvalCode *extents;
     const CompiledParam *params;

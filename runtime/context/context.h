@@ -188,8 +188,8 @@ tile_dtype dtype_to_public(DType);
  * one of ours. */
 bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least);
 
-/* Calls fn(p) on a stack that is large enough for compilations (ir/stack.h). If there is no memory for a
- * stack, fn is not called, and the status is that of the context's failure. */
+/* Calls fn(p) on a stack that is large enough for compilations (ir/support/stack.h). If there is no memory
+ * for a stack, fn is not called, and the status is that of the context's failure. */
 tile_status context_on_stack(tile_context *, void (*fn)(void *), void *p);
 /* Calls fn(session, p) on such a stack, with a session that begins and ends here. The status is fn's, or that
  * of the failure: no memory for the stack, or a jump to the session's recovery point. kernel: for its text.

@@ -2,7 +2,7 @@
  * output, its device. */
 #define _GNU_SOURCE
 #include "runtime/context/context.h"
-#include "ir/stack.h"
+#include "ir/support/stack.h"
 #include <stdio.h>
 
 /* The last failure of this thread in each of the contexts in which it failed last, by serial number (0:

@@ -7,7 +7,7 @@
  * the length of the call and put back what was current. */
 #pragma once
 #include "backends/backend.h"
-#include "ir/float_state.h"
+#include "ir/support/float_state.h"
 #include "tile/tile.h"
 
 /* The text of a failure, such as "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is

@@ -1,13 +1,13 @@
 /* driver_cpu.c: the host as a device. Memory is the C library's, streams exist in name only (work is done
  * when a launch returns), events are clock readings. A launch spreads the grid over as many threads as its
- * work is worth (ir/threads.h), of the driver's pool or of the caller's; each thread takes pieces of the
- * programs from a shared counter, so that uneven programs balance. */
+ * work is worth (ir/analysis/threads.h), of the driver's pool or of the caller's; each thread takes pieces of
+ * the programs from a shared counter, so that uneven programs balance. */
 #define _GNU_SOURCE
 #include "runtime/drivers/driver.h"
 #include "runtime/context/fork.h"
-#include "ir/cpu_level.h"
-#include "ir/processors.h"
-#include "ir/threads.h"
+#include "ir/target/cpu_level.h"
+#include "ir/target/processors.h"
+#include "ir/analysis/threads.h"
 #include "runtime/drivers/pool.h"
 #include <dlfcn.h>
 #include <stdatomic.h>

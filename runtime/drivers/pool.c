@@ -6,8 +6,8 @@
  * launch for its threads, first waits awake for that long, and then falls asleep: it never loses more than
  * twice the time that the better of the two would have cost. */
 #include "runtime/drivers/pool.h"
-#include "ir/float_state.h"
-#include "ir/session.h"
+#include "ir/support/float_state.h"
+#include "ir/support/session.h"
 #include "runtime/context/fork.h"
 #include <signal.h>
 

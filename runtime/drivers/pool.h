@@ -7,7 +7,7 @@
  * asleep. The launching thread never waits for a thread that has not begun: on a busy machine it does the
  * work itself. */
 #pragma once
-#include "ir/arena.h"
+#include "ir/support/arena.h"
 
 typedef struct Pool Pool;
 typedef void PoolTask(void *arg);

@@ -2,7 +2,7 @@
  * dimensions bound to their extents. */
 #define _GNU_SOURCE
 #include "runtime/launch/launch.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* grid.c: how many programs a launch has: the variant's grid evaluated for its extents, and the proof that a
  * remap of the programs is a permutation. */
 #include "runtime/launch/launch.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 
 /* Sorts the extents by the variant's dimensions. Axes with a dimension's name were compared when they were
  * bound. */

@@ -2,7 +2,7 @@
  * the digest of its code, its IR. Not installed. */
 #pragma once
 #include "frontend/frontend.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 #include "tile/tile.h"
 
 /* The program of a module. */

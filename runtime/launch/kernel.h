@@ -4,7 +4,7 @@
  * extents that code is specialized on, and what alignment, strides and divisibility promise. The key finds a
  * variant in a table that is read without locks; only a miss takes the lock and compiles. */
 #pragma once
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "runtime/context/context.h"
 #include "runtime/launch/inside.h"
 

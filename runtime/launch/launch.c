@@ -2,7 +2,7 @@
  * (arguments.c), make the key (key.c), find the variant, evaluate the grid (grid.c), fill the slots, hand
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/pitch.h"
-#include "ir/threads.h"
+#include "ir/analysis/threads.h"
 #include "runtime/drivers/gpu_facts.h"
 
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */

@@ -17,7 +17,7 @@
  * axis of stride 1, whose other axes form rows at one distance. Not in checked contexts, nor as declared. */
 #define _GNU_SOURCE
 #include "runtime/launch/pitch.h"
-#include "runtime/choice/device_model.h"
+#include "runtime/choice/estimate/device_model.h"
 #include <math.h>
 
 enum { MOST_DECISIONS = 256 }; /* more are made anew by each launch */

@@ -1,5 +1,5 @@
 /* track.c: what a checked launch on the CPU does beside running the kernel: it follows which program accesses
- * which element (ir/faults.h) and gives what it finds to the context's callback, as warnings. */
+ * which element (ir/interp/faults.h) and gives what it finds to the context's callback, as warnings. */
 #include "runtime/launch/launch.h"
 
 static FaultTensor tensor_of(const tile_kernel *k, const LaunchArgs *l, int i)

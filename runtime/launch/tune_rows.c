@@ -1,5 +1,5 @@
 /* tune_rows.c: the entries of a tuning table that fit a kernel, and which of them is for a launch. */
-#include "runtime/choice/cost.h"
+#include "runtime/choice/cost/cost.h"
 #include "runtime/launch/kernel_parts.h"
 #include <stdlib.h>
 

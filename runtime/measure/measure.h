@@ -1,7 +1,7 @@
 /* measure.h: the one way in which times are summed up: medians with their spread, and whether the machine was
  * quiet enough for them. The tuner, bench and its plots use it. */
 #pragma once
-#include "ir/arena.h"
+#include "ir/support/arena.h"
 
 /* Times of equal launches, in milliseconds. */
 typedef struct Measured {

@@ -1,7 +1,7 @@
 /* tune.c: the reader of tuning tables (tune.h): JSON of two fixed levels. The text is a user's file:
  * everything is checked, nesting cannot run away since only the shapes of the format are followed. */
 #include "runtime/tune/tune.h"
-#include "ir/number.h"
+#include "ir/support/number.h"
 #include <stdlib.h>
 
 bool tune_same_value(const FrontValue *a, const FrontValue *b)

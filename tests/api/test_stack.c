@@ -3,7 +3,7 @@
  * programs that the language allows. */
 #define _GNU_SOURCE
 #include "api.h"
-#include "ir/stack.h"
+#include "ir/support/stack.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/mman.h>

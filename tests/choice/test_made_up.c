@@ -202,7 +202,7 @@ static void compiled_in(void)
         CU_ASSERT(m->shared_bytes <= (double)device_model_target(m)->shared_bytes);
 #define CARD(name, fitted, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name > 0);
 #define FIELD(name, fitted, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name >= 0);
-#include "runtime/choice/device_model.def"
+#include "runtime/choice/estimate/device_model.def"
     }
     CU_ASSERT_PTR_NULL(device_model_find("made_up"));
     CU_ASSERT_STRING_EQUAL(device_model_find("NVIDIA A100-SXM4-80GB")->name, "a100");

@@ -5,7 +5,7 @@
 #include "backends/gpu/gpu.h"
 #include "bench/gpu/open.h"
 #include "ir/hints.h"
-#include "runtime/choice/search_points.h"
+#include "runtime/choice/search/search_points.h"
 #include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>

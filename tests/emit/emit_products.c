@@ -1,12 +1,12 @@
-/* emit_products: every row of ir/matrix.def is emitted, for every target whose matrix unit has it and for
- * every pair of types that it takes.
+/* emit_products: every row of ir/target/matrix.def is emitted, for every target whose matrix unit has it and
+ * for every pair of types that it takes.
  *
  *     emit_products                   exit status 0, or 1
  *     emit_products --compile         the functions that products of CUDA targets call, and ldmatrix, are
  * also compiled by NVRTC and ptxas, and must become the instruction that the row names. Exit status 77: no
  * NVRTC */
-#include "backends/gpu/prelude.h"
-#include "ir/matrix.h"
+#include "backends/gpu/prelude/prelude.h"
+#include "ir/target/matrix.h"
 #include "one_kernel.h"
 #include "tests/emit/nvrtc.h"
 #include <stdlib.h>

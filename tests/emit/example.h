@@ -18,6 +18,6 @@ bool example_bind(Session *, const FrontKernel *, const char *text, FrontBinding
 bool example_instance(const FrontInstance *, int64_t k, FrontBinding *);
 
 /* Bindings that make a kernel fit a target that it does not fit as declared, as tilec finds them
- * (runtime/choice/search.h): those given and more, into `out`. 0: there are none. */
+ * (runtime/choice/search/search.h): those given and more, into `out`. 0: there are none. */
 int example_fit(Session *, const char *path, Ast *, const char *kernel, const FrontBinding *given, int n,
     const Target *, FrontBinding *out, int most);

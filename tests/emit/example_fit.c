@@ -1,5 +1,5 @@
 /* example_fit.c: see example.h. */
-#include "runtime/choice/search.h"
+#include "runtime/choice/search/search.h"
 #include "tests/emit/example.h"
 
 static Ast *parse(void *path, Session *s) { return example_parse(s, path); }

@@ -6,8 +6,8 @@
  *     test_wgmma [--no-compile] [FIRST_TYPE...]      only products whose left operand is of these types.
  *
  * --no-compile: their text is made and not compiled. Exit 77: no NVRTC. */
-#include "ir/matrix.h"
-#include "backends/gpu/prelude.h"
+#include "ir/target/matrix.h"
+#include "backends/gpu/prelude/prelude.h"
 #include "passes/kernel/kernel.h"
 #include "tests/emit/nvrtc.h"
 #include <setjmp.h>

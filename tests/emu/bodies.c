@@ -1,6 +1,6 @@
 /* bodies: every function of the CUDA prelude that holds inline assembly has a body of the same name for the
  * host, in the headers named. */
-#include "backends/gpu/prelude.h"
+#include "backends/gpu/prelude/prelude.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include "tests/emu/quick.h"
 #endif
 #include "tests/run/launch_facts.h"
-#include "ir/eval.h"
-#include "ir/scalar.h"
+#include "ir/interp/eval.h"
+#include "ir/interp/scalar.h"
 #include "passes/passes.h"
 #include "runtime/drivers/driver_gpu.h"
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ static void *open_with(const char *name, const char *optimize, bool header, char
     s->order = s->late = -1;
     exec_emu_take_pass(name, &s->options);
     s->target = target_find(target);
-    if (s->target && strstr(name, ",short")) /* what the matrix unit keeps of a sum of fp8 (ir/sums.def) */
+    if (s->target && strstr(name, ",short")) /* fp8 sums as matrix units keep them (ir/target/sums.def) */
         emu_sums = target_unit_sum(s->target, "wgmma_k32") ? EMU_SUMS_SM_90A : EMU_SUMS_SM_89;
     s->optimize = optimize;
     s->header = hip ? "hip_device.h" : "device.h";

@@ -15,7 +15,7 @@
 
 typedef struct HipInstr {
     const char *name;       /* AMD's mnemonic, as on the first chip that has it */
-    const char *layout;     /* the name in ir/layout.h */
+    const char *layout;     /* the name in ir/layout/layout.h */
     int m, n, k, per, bits; /* per: elements of K a lane; bits of one */
     int wave, copies;       /* copies: the lanes that hold each element of A and B */
     int d_bits;

@@ -12,7 +12,7 @@
 #include "tests/emu/exec_emu.h"
 #include "tests/emu/workspace.h"
 #include "tests/fuzz/ir_campaign.h"
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include <stdio.h>
 #include <stdlib.h>
 

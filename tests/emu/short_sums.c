@@ -1,4 +1,5 @@
-/* short_sums.c: how matrix units add products of fp8, where they keep fewer bits than f32 (ir/sums.def).
+/* short_sums.c: how matrix units add products of fp8, where they keep fewer bits than f32
+ * (ir/target/sums.def).
  *
  * One step adds n products to a sum: each of the n + 1 terms is cut towards zero at 2^-13 of the unit of the
  * largest term's exponent, they are added exactly, and the result is cut to 14 bits. An exponent is that of

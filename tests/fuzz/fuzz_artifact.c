@@ -2,7 +2,7 @@
  * or an artifact whose numbers all point somewhere, whose grid and remap run, and which writes back to the
  * same bytes. */
 #include "runtime/cache/artifact.h"
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include <stdlib.h>
 
 static void use(Session *s, const void *bytes, size_t size)

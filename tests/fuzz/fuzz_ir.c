@@ -1,9 +1,9 @@
 /* fuzz_ir.c: any text as IR: refused with diagnostics, or a module that, once it verifies, prints to text
  * that reads back the same, has ranges, and runs in the interpreter (to an end, a limit, or an error) without
  * touching anything but its tensors. */
-#include "ir/eval.h"
-#include "ir/interp.h"
-#include "ir/range.h"
+#include "ir/interp/eval.h"
+#include "ir/interp/interp.h"
+#include "ir/analysis/range.h"
 #include <stdlib.h>
 
 enum { MAX_PARAMS = 8, MAX_BYTES = 1 << 16 };

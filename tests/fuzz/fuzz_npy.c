@@ -1,5 +1,5 @@
 /* fuzz_npy.c: any bytes as a .npy file: refused with a reason, or its elements lie within the file. */
-#include "tools/tilec/npy.h"
+#include "tools/tilec/run/npy.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

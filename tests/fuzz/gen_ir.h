@@ -13,7 +13,7 @@
  * integer, sorting), so that rounding cannot turn a result over; results that went through inexact operations
  * (exp, division, ...) are marked, and compared with a tolerance. */
 #pragma once
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 /* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends
  * of integers; every ninth denormals as well, beside which sums are compared with a tolerance, and every

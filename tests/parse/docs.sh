@@ -24,7 +24,7 @@ done
 # An example of each, in a block that compiles.
 has_example() { cat "$dir"/block*.tile | sed 's,//.*,,' | grep -q -E "(^|[^a-z0-9_])$1\("; }
 has_entry() { grep -q -E "^(#+ .*|\| .*)\`$1(\`|\()" "$page"; }
-for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p' "$root/frontend/builtins.def"); do
+for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p' "$root/frontend/check/builtins.def"); do
     has_entry "$name" || { echo "docs/language.md has no entry for the operation $name"; status=1; }
     has_example "$name" || { echo "docs/language.md has no example of the operation $name"; status=1; }
 done

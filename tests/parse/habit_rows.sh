@@ -1,6 +1,6 @@
 #!/bin/bash
-# habit_rows.sh TOOL ROOT: every row of frontend/habits.def is one error with the note of that row.
-tool=$1 table=$2/frontend/habits.def
+# habit_rows.sh TOOL ROOT: every row of frontend/parse/habits.def is one error with the note of that row.
+tool=$1 table=$2/frontend/parse/habits.def
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rows=0 wrong=0

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include "frontend/frontend.h"
 #include "frontend/program.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/passes.h"
 
 static char *read_file(const char *path, size_t *len)

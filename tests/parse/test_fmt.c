@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "frontend/fmt.h"
+#include "frontend/fmt/fmt.h"
 
 static uint64_t state = 1;
 static unsigned below(unsigned n)

@@ -1,7 +1,7 @@
 /* example_case.h: every kernel of the examples with consts, small ragged extents and arguments, for tests of
  * passes and of the CPU backend. */
 #pragma once
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 enum { MAX_BINDS = 24, MAX_ARGS = 24 };
 

@@ -4,8 +4,8 @@
 #include "passes/computed_inputs.h"
 #include "passes/converted_inputs.h"
 #include "frontend/frontend.h"
-#include "ir/interp.h"
-#include "ir/scalar.h"
+#include "ir/interp/interp.h"
+#include "ir/interp/scalar.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"
 #include <math.h>

@@ -3,7 +3,7 @@
  * the order derived from the loops, with rasters, with placements on chiplets, with a remap of the kernel's
  * own, and with several of them; in the producer's role and in the consumers'; on both kinds of GPU. */
 #include "frontend/frontend.h"
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/kernel/kernel.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"

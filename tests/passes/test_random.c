@@ -4,7 +4,7 @@
  * chains, transposes.
  *
  * test_random [programs] [first seed]         a failure prints the seed and the program */
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/passes.h"
 #include <math.h>
 #include <stdio.h>

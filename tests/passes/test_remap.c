@@ -1,7 +1,7 @@
 /* test_remap.c: the built-in remaps are permutations: every grid of up to 4096 programs for the chiplet maps
  * (by head: every way to write it as tiles times heads, so every number of heads), every plane of a range of
  * shapes for the raster, and their compositions. */
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"
 

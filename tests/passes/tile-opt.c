@@ -16,7 +16,7 @@
  * after every pass and must print the same after being parsed again. Exit 0, or 1 with diagnostics on
  * standard error. */
 #include "frontend/frontend.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 #include "passes/kernel/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* coverage.c: see coverage.h. */
 #include "coverage.h"
-#include "backends/gpu/prelude.h"
+#include "backends/gpu/prelude/prelude.h"
 #include "frontend/frontend.h"
 #include <ctype.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * of extents, and, for every other problem, the extents themselves. */
 #include "exec_interp.h"
 #include "launch_facts.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #ifdef RUN_WITH_PASSES
 #include "passes/passes.h"
 #endif

@@ -7,7 +7,7 @@
  * sm_90a, the emission must hold the function. --name: only those whose names hold PART; --share: one of
  * N parts of them; --show: prints the kernels that fail. Exit status 0, 1, 2 for wrong options, 77 where the
  * device is not there. */
-#include "backends/gpu/prelude.h"
+#include "backends/gpu/prelude/prelude.h"
 #include "functions.h"
 #include "oracle.h"
 #include "random_check.h"

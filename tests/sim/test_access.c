@@ -5,7 +5,7 @@
 #include "executor.h"
 #include "launch_facts.h"
 #include "frontend/frontend.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/passes.h"
 #include "passes/sim/sim.h"
 #include <stdio.h>

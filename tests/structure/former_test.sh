@@ -19,8 +19,8 @@ check() {
 planted() { check "$1" "$2" 1; }
 innocent() { check "$1" "$2" 0; }
 
-planted runtime/choice/search.c '    if (!strcmp(name, "turns")) return LAST;'
-planted runtime/choice/search.c '    static const char *const last[] = { "fill", "pingpong" };'
+planted runtime/choice/search/search.c '    if (!strcmp(name, "turns")) return LAST;'
+planted runtime/choice/search/search.c '    static const char *const last[] = { "fill", "pingpong" };'
 planted passes/pipeline.c '    return pass_named("warp-roles");'
 planted tests/a.ir '  hint occupancy = 2, split = 4'
 planted tests/a.ir '  hint schedule = "loop 1 late 2"'
@@ -37,9 +37,9 @@ planted docs/schedule.md '- `programs tickets`: a CTA draws its programs from a 
 planted docs/schedule.md '- `load K ring`: through a ring of stages.'
 planted docs/schedule.md '- `turns off`: consumer warpgroups issue products as they come.'
 
-innocent frontend/lower_call.c '    return lower_emit(l, loc, "split", OP_SLICE, &x, 1, attrs, t);'
+innocent frontend/lower/lower_call.c '    return lower_emit(l, loc, "split", OP_SLICE, &x, 1, attrs, t);'
 innocent frontend/program.c '        { "shift", 1, "count" },'
-innocent runtime/choice/search.c '    fill(rows, split);'
+innocent runtime/choice/search/search.c '    fill(rows, split);'
 innocent tests/a.tile '    let y = shift(x, 1, axis = 0, fill = 9);'
 innocent docs/language.md '| `shift(x, n, axis = k, fill = 0)` | any | and `fill` where there is none; shift(x, 0) is x |'
 innocent docs/passes.md '| merge-loads | merge_loads.c | overlapping loads, a halo | merged |'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # names.sh SOURCE_FOLDER: every file and symbol that the guides to the source name exists, and each folder's
-# README names all of its files.
+# README names all of its files, and those of folders below it that have none.
 #
 # In docs/architecture.md and docs/extending.md, a name in backquotes is a file or folder if it has a slash or
 # the ending of a source file, and a symbol if it is an identifier with an underscore. A paragraph, a list item
@@ -85,8 +85,8 @@ for page in $(git ls-files '*.md'); do
         check_places "$text"
     done < <(units "$page" | tr -s ' ' | grep -E '`,? (in|of) `')
 done
-# A README.md of a folder names every C file of the folder (the ending may be left out), and no file that does
-# not exist.
+# A README.md of a folder names every C file of the folder and of the folders below that have no README.md (the
+# ending may be left out), and no file that does not exist.
 page=
 for readme in $(git ls-files 'passes/*README.md' 'ir/README.md' 'backends/*README.md' 'frontend/README.md' \
     'runtime/*README.md'); do
@@ -97,7 +97,9 @@ for readme in $(git ls-files 'passes/*README.md' 'ir/README.md' 'backends/*READM
         [[ $word == *'*'* ]] || grep -qE "(^|/)${word//./\\.}\$" "$work/files" || { number=$readme fail "no file $word"; }
     done <"$work/named"
     for file in $(git ls-files "$folder/*.c"); do
-        [ "${file%/*}" = "$folder" ] || continue
+        near=${file%/*}
+        until [ "$near" = "$folder" ] || grep -qxF "$near/README.md" "$work/files"; do near=${near%/*}; done
+        [ "$near" = "$folder" ] || continue
         name=${file##*/}
         grep -qw -- "${name%.c}" "$readme" || { number=$readme fail "it does not name $name"; }
     done

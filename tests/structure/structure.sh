@@ -69,7 +69,7 @@ integer='(int|unsigned|long|short|size_t|u?int(8|16|32|64)_t)'
         }'
 } | rule enum-casts "switches over an enum that a cast or an integer keeps from being checked"
 
-# Devices are described by tables (ir/targets.def, ir/matrix.def, runtime/choice/models, runtime/drivers/gpu_facts.h); the code asks for a field.
+# Devices are described by tables (ir/target/targets.def, ir/target/matrix.def, runtime/choice/models, runtime/drivers/gpu_facts.h); the code asks for a field.
 # Comments and texts are left out: they may explain a number.
 code() {
     awk 'FNR == 1 { inside = 0 } {
@@ -95,7 +95,7 @@ sed -n 's/^- //p' tests/structure/device_literals.txt >"$work/other.c"
 [ "$(code "$work/real.c" | device_literals | wc -l)" = "$(wc -l <"$work/real.c")" ] && [ -s "$work/real.c" ] &&
     [ "$(code "$work/other.c" | device_literals | wc -l)" = 0 ] ||
     { echo "FAIL device-literals: the rule and tests/structure/device_literals.txt disagree"; echo device-literals >>"$work/failed"; }
-code $(compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$|^tools/tilec/') | device_literals |
+code $(compiler_files | grep -vE '^ir/target/target\.[ch]$|^runtime/drivers/gpu_facts\.h$|^tools/tilec/') | device_literals |
     rule device-literals "numbers of a device outside of its table"
 
 # one_heading PASS: docs/passes.md has exactly one heading of its name
@@ -128,7 +128,7 @@ done | rule kernel-passes "kernel passes whose file, test or heading has another
 
 # The emitter knows its expressions as data (docs/emitter.md) and reads no text that it has made. Exceptions: emit_body.c prints marks, and
 # emit_names.c reads formats and names. Other lines may read the program, a message, a schedule or an attribute.
-git ls-files 'backends/gpu/emit*.[ch]' | grep -vE '/emit_(body|names)\.c$' |
+git ls-files 'backends/gpu/*emit*.[ch]' | grep -vE '/emit_(body|names)\.c$' |
     xargs grep -nE "\b(strto[a-z]+|ato[a-z]+|sscanf|strn?cmp|strr?chr|strstr|strspn|strcspn|strpbrk|strlen|irtext_[a-z_]+)\(|[=!<>]=? '" |
     grep -vE 'src->text|\*message|schedule|ATTR_' | rule emitted-text "places where the emitter reads text that it has made"
 

@@ -30,8 +30,8 @@ printf 'The hint `turns`.\n' >>docs/planted.md                        # former-n
 sed -i 's/^#undef PASS$/PASS(PLANTED, "planted-pass", pass_planted, 1, 1, BITS, "")\nKERNEL_PASS(PLANTED_KERNEL, "planted-kernel", f, NEEDS_NOTHING, OPTIONAL, 1, BITS, "")\n&/' passes/passes.def
 sed -i 's/^HINT(pingpong,/HINT(planted_hint, 1, 1, LAST, KERNEL)\n&/' ir/hints.def
 sed -i 's/^DECISION(STORE,/DECISION(PLANTED, "planted", NOTHING, "N")\n&/' passes/kernel/schedule/schedule.def
-sed -i 's/^FIELD(latency,/FIELD(planted_field, "together", "ns", "planted")\n&/' runtime/choice/device_model.def
-sed -i 's/^TARGET("cuda:sm_120"/TARGET("cuda:sm_999", NVIDIA, 999, 1, 1, 1, 1, 1, 1, 1, 1, 1, PLANTED, NONE, SM_90)\n&/' ir/targets.def
+sed -i 's/^FIELD(latency,/FIELD(planted_field, "together", "ns", "planted")\n&/' runtime/choice/estimate/device_model.def
+sed -i 's/^TARGET("cuda:sm_120"/TARGET("cuda:sm_999", NVIDIA, 999, 1, 1, 1, 1, 1, 1, 1, 1, 1, PLANTED, NONE, SM_90)\n&/' ir/target/targets.def
 cp runtime/choice/models/a100.model runtime/choice/models/planted.model
 sed -i 's/^targets .*/targets cuda:sm_998/' runtime/choice/models/planted.model
 echo 'CostDevice d = device_of_target(k->context->target);' >>runtime/choice/choose.c

@@ -60,28 +60,28 @@ done
 
 # Fields of the device model: the generated page. Where a value was fitted is said in bench/notes/choice.md.
 page=docs/device-model.md
-make_page() { awk -f runtime/choice/device_fields.awk runtime/choice/models/h100.model runtime/choice/device_model.def; }
+make_page() { awk -f runtime/choice/estimate/device_fields.awk runtime/choice/models/h100.model runtime/choice/estimate/device_model.def; }
 if [ -n "${UPDATE:-}" ]; then make_page >$page; fi
-make_page | diff $page - || fail "$page is not what runtime/choice/device_model.def says: UPDATE=1 bash tests/structure/tables.sh ."
-counted "$(grep -cE '^(FIELD|CARD)\(' runtime/choice/device_model.def)" 90 runtime/choice/device_model.def
-for field in $(sed -nE 's/^(FIELD|CARD)\(([a-z0-9_]+),.*/\2/p' runtime/choice/device_model.def); do
+make_page | diff $page - || fail "$page is not what runtime/choice/estimate/device_model.def says: UPDATE=1 bash tests/structure/tables.sh ."
+counted "$(grep -cE '^(FIELD|CARD)\(' runtime/choice/estimate/device_model.def)" 90 runtime/choice/estimate/device_model.def
+for field in $(sed -nE 's/^(FIELD|CARD)\(([a-z0-9_]+),.*/\2/p' runtime/choice/estimate/device_model.def); do
     git grep -qE "(\.|->)$field\b" -- 'runtime/*.c' || fail "nothing in runtime reads the field $field (device_model.def)"
 done
 while read -r found; do
     case $found in together | 'data sheet' | chosen) continue ;; esac
     awk '/^## / { inside = /^## The model of the choice/ } inside' bench/notes/choice.md | grep -qE "^- $found" ||
-        fail "bench/notes/choice.md, \"The model of the choice\", has no paragraph that begins with \"$found\" (runtime/choice/device_model.def)"
-done < <(sed -nE 's/^(FIELD|CARD)\([a-z0-9_]+, *"([^"]+)".*/\2/p' runtime/choice/device_model.def | sort -u)
+        fail "bench/notes/choice.md, \"The model of the choice\", has no paragraph that begins with \"$found\" (runtime/choice/estimate/device_model.def)"
+done < <(sed -nE 's/^(FIELD|CARD)\([a-z0-9_]+, *"([^"]+)".*/\2/p' runtime/choice/estimate/device_model.def | sort -u)
 
 # Device models: each file is compiled in, for targets that exist, and serves all of NVIDIA's.
-targets=$(sed -nE 's/^TARGET\("([^"]+)".*/\1/p' ir/targets.def)
-counted "$(wc -w <<<"$targets")" 14 ir/targets.def
+targets=$(sed -nE 's/^TARGET\("([^"]+)".*/\1/p' ir/target/targets.def)
+counted "$(wc -w <<<"$targets")" 14 ir/target/targets.def
 models=$(sed -nE 's/^foreach\(model (.*)\)/ \1 /p' runtime/choice/choice.cmake)
 for model in runtime/choice/models/*.model; do
     name=${model##*/} name=${name%.model}
     [[ $models == *" $name "* ]] || fail "$model is not in the list of runtime/choice/choice.cmake"
     for target in $(sed -n 's/^targets *//p' "$model"); do
-        grep -qxF "$target" <<<"$targets" || fail "$model: ir/targets.def has no target $target"
+        grep -qxF "$target" <<<"$targets" || fail "$model: ir/target/targets.def has no target $target"
     done
 done
 for target in $(grep '^cuda:' <<<"$targets"); do
@@ -89,7 +89,7 @@ for target in $(grep '^cuda:' <<<"$targets"); do
 done
 
 # Targets: qemu-aarch64 runs the CPU that is not this one (tests/run); the emulators run one with the same matrix unit, LDS and features.
-kind_of() { sed -nE "s/^TARGET\(\"$1\",.*, *([A-Z0-9]+), *([A-Z0-9]+), *([A-Z0-9_|]+)\)\$/\1 \2 \3/p" ir/targets.def; }
+kind_of() { sed -nE "s/^TARGET\(\"$1\",.*, *([A-Z0-9]+), *([A-Z0-9]+), *([A-Z0-9_|]+)\)\$/\1 \2 \3/p" ir/target/targets.def; }
 emulated=$(for target in $targets; do
     grep -q "{ \"one_${target#*:}\"," tests/emu/executors.c && kind_of "$target"
 done)

@@ -1,4 +1,4 @@
-// cupti_layout.cc: the structs of tools/tilec/cupti.h against those of CUPTI's headers. Compiled only where
+// cupti_layout.cc: the structs of tools/tilec/bench/cupti.h against those of CUPTI's headers. Compiled only where
 // these are found.
 #include <cuda.h>
 #include <cupti_result.h>
@@ -7,7 +7,7 @@
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
 
-#include "tools/tilec/cupti.h"
+#include "tools/tilec/bench/cupti.h"
 
 #define SAME(ours, last, theirs) static_assert(CUPTI_SIZE(ours, last) == theirs##_STRUCT_SIZE, #ours);
 #define AT(ours, field, theirs, name) \

@@ -3,7 +3,7 @@
  * a range without a launch; the launches are those that the fake driver (tests/api/fake_gpu.h) has written
  * down. FAKE_CUPTI=SYMBOL:CODE makes a function fail. */
 #include "tests/api/fake_gpu.h"
-#include "tools/tilec/cupti.h"
+#include "tools/tilec/bench/cupti.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,14 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 library=$4 tool=$5
 
-# --- no object calls what depends on the locale: only ir/format.c and ir/number.c turn numbers into text and back
+# --- no object calls what depends on the locale: only ir/support/format.c and ir/support/number.c turn numbers into text and back
 calls='(v?[sdf]?n?printf|v?asprintf|v?f?scanf|v?sscanf|strto(d|f|ld|f64|f128)|atof|[efgq]cvt(_r)?|strfrom[dfl]|setlocale|localeconv|nl_langinfo|str(case)?coll|strncasecmp|strcasecmp|to(lower|upper)|is(alnum|alpha|digit|space|x?digit|upper|lower|print|punct|cntrl)|__ctype_(b|tolower|toupper)_loc)'
 foreign() { nm -A --undefined-only "$@" 2>/dev/null | grep -E " U (__)?(isoc[0-9]+_)?(__)?$calls(_chk)?(@.*)?\$"; }
 if command -v nm >/dev/null; then
     nm -A --undefined-only "$library" | grep -q ' U format_text' || fail "nm shows nothing of $library"
     echo 'int snprintf(char *, unsigned long, const char *, ...); double strtod(const char *, char **); int f(char *b, char **e) { return snprintf(b, 9, "%g", strtod(b, e)); }' >bad.c
     "$cc" -fno-builtin -c bad.c -o bad.o && [ "$(foreign bad.o | wc -l)" = 2 ] || fail "the check does not find calls"
-    found=$(foreign "$library" "$tool") && fail "use ir/format.h and ir/number.h instead of:"$'\n'"$found"
+    found=$(foreign "$library" "$tool") && fail "use ir/support/format.h and ir/support/number.h instead of:"$'\n'"$found"
 fi
 
 # --- the locale

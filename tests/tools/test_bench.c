@@ -1,7 +1,7 @@
 /* test_bench.c: prints the table of a made-up bench in all its forms, for comparison with bench.expected:
  *     test_bench > tests/tools/bench.expected                       after a change that is meant
  * The times are invented, so that the tables are the same everywhere. */
-#include "tools/tilec/bench.h"
+#include "tools/tilec/bench/bench.h"
 #include <stdio.h>
 
 static jmp_buf oom;

@@ -1,7 +1,7 @@
 /* test_compress.c: what tilec compresses, bundles read back; damaged blocks are refused. */
 #include "tests/unit/unit.h"
 #include "tools/aot/unpack.h"
-#include "tools/tilec/compress.h"
+#include "tools/tilec/compile/compress.h"
 #include <stdlib.h>
 
 static Arena arena;

@@ -1,8 +1,8 @@
 /* test_elf.c: objects put together by elf.c load into a linker and run; damaged ones are refused, whatever is
  * wrong with them. */
 #include "tests/unit/unit.h"
-#include "tools/tilec/elf.h"
-#include "tools/tilec/embed.h"
+#include "tools/tilec/compile/elf.h"
+#include "tools/tilec/compile/embed.h"
 #include <elf.h>
 #include <stdlib.h>
 

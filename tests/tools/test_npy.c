@@ -1,7 +1,7 @@
 /* test_npy.c: the .npy reader and writer: every version and order, and each way in which a file can be wrong.
  */
 #include "tests/unit/unit.h"
-#include "tools/tilec/npy.h"
+#include "tools/tilec/run/npy.h"
 #include <stdlib.h>
 
 typedef struct Bytes {

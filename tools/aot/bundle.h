@@ -1,5 +1,5 @@
-/* bundle.h: the tables of a bundle, which tilec writes (tools/tilec/bundle.c) and gpu.c reads; tilec copies
- * the text between the marks. */
+/* bundle.h: the tables of a bundle, which tilec writes (tools/tilec/compile/bundle.c) and gpu.c reads; tilec
+ * copies the text between the marks. */
 #pragma once
 #include "tools/aot/launch.h"
 #include <stdbool.h>

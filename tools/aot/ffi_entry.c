@@ -1,6 +1,6 @@
 /* ffi_entry.c: the function of one kernel by tvm-ffi's C ABI. It is compiled when tilec is built; tilec adds
- * it to an object once for each kernel, under the kernel's name (tools/tilec/object_ffi.c): tile_ffi_entry
- * becomes __tvm_ffi_NAME, tile_ffi_kernel NAME__ffi and tile_ffi_call NAME__call. */
+ * it to an object once for each kernel, under the kernel's name (tools/tilec/compile/object_ffi.c):
+ * tile_ffi_entry becomes __tvm_ffi_NAME, tile_ffi_kernel NAME__ffi and tile_ffi_call NAME__call. */
 #include <stdint.h>
 
 typedef struct FfiAny FfiAny;

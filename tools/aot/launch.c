@@ -6,10 +6,10 @@
  * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
 #define _GNU_SOURCE
 #include "tools/aot/args.h"
-#include "ir/cpu_level.h"
-#include "ir/float_state.h"
-#include "ir/processors.h"
-#include "ir/threads.h"
+#include "ir/target/cpu_level.h"
+#include "ir/support/float_state.h"
+#include "ir/target/processors.h"
+#include "ir/analysis/threads.h"
 #include <dlfcn.h>
 #include <locale.h>
 #include <pthread.h>

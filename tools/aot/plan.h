@@ -1,6 +1,6 @@
 /* plan.h: what an ahead-of-time launcher knows of its kernels, as one array of 64-bit words: written by tilec
- * (tools/tilec/plan.c), read by launch.c, which is compiled once, when tilec is built, and put into every
- * object that tilec writes.
+ * (tools/tilec/compile/plan.c), read by launch.c, which is compiled once, when tilec is built, and put into
+ * every object that tilec writes.
  *
  *   plan     = PLAN_VERSION, parameters, consts, variants, dims, names; then that many of each but the last
  *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for, 1 if it is optional, the
@@ -17,11 +17,11 @@
  *              share lines of the output;  programs: extents, grid, remap, work
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
  *            b, c, value;  each result: a word
- * level: LEVEL_.. of a processor (ir/cpu_level.h); 0 on a GPU. assume: what must hold of the arguments.
- * entry: index into the code that comes with the plan. An extent of -2 is derived: it is what the program of
- * extents gives for it, a result for each such dim in their order. The words of a program: its inputs, then
- * what its steps compute. The first variant that fits is taken. work: that of one program (ir/work.h),
- * without results where it is not known.
+ * level: LEVEL_.. of a processor (ir/target/cpu_level.h); 0 on a GPU. assume: what must hold of the
+ * arguments. entry: index into the code that comes with the plan. An extent of -2 is derived: it is what the
+ * program of extents gives for it, a result for each such dim in their order. The words of a program: its
+ * inputs, then what its steps compute. The first variant that fits is taken. work: that of one program
+ * (ir/analysis/work.h), without results where it is not known.
  *
  * names: the word at which the names begin, as characters in the order of a little-endian machine. Each ends
  * with a 0, and they are in this order: the kernel with its bindings, as in libtile's messages; for each

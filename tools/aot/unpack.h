@@ -1,6 +1,6 @@
 /* unpack.h: the reader of compressed images of bundles, in the LZ4 block format. tilec copies the text
  * between the marks into every bundle, before gpu.c's; tests/tools/test_compress.c compares it with the
- * writer (tools/tilec/compress.c). */
+ * writer (tools/tilec/compile/compress.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
  * font, so that a text that fits by draw_text_width fits with every usual font. Nothing here depends on the
  * locale, and the same calls give the same bytes everywhere. */
 #pragma once
-#include "ir/arena.h"
+#include "ir/support/arena.h"
 
 typedef enum DrawAnchor { DRAW_START, DRAW_MIDDLE, DRAW_END } DrawAnchor;
 

@@ -1,8 +1,8 @@
 /* args.c: the command line: tables, parsing, response files. */
 #include "tools/tilec/tool.h"
 #include <unistd.h>
-#include "ir/diag.h"
-#include "ir/target.h"
+#include "ir/support/diag.h"
+#include "ir/target/target.h"
 #include "tools/tilec/file.h"
 #include <errno.h>
 #include <stdlib.h>

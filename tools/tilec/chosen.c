@@ -1,6 +1,6 @@
 /* chosen.c: see chosen.h. */
 #include "tools/tilec/chosen.h"
-#include "tools/tilec/problem.h"
+#include "tools/tilec/run/problem.h"
 #include <math.h>
 
 static Ast *parse(void *user, Session *s) { return input_parse_again(user, s); }

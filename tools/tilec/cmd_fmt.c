@@ -1,6 +1,6 @@
-/* cmd_fmt.c: `tilec fmt`: files in the tree's style, in place. frontend/fmt.h says what that is. */
-#include "tools/tilec/input.h"
-#include "frontend/fmt.h"
+/* cmd_fmt.c: `tilec fmt`: files in the tree's style, in place. frontend/fmt/fmt.h says what that is. */
+#include "tools/tilec/run/input.h"
+#include "frontend/fmt/fmt.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 

@@ -1,8 +1,8 @@
 /* cmd_tune.c: `tilec tune`: tile_kernel_tune on a launch from the command line; progress on standard error,
  * the list of results on standard output, the best into a table. */
 #include "tools/tilec/json.h"
-#include "tools/tilec/bench.h"
-#include "ir/number.h"
+#include "tools/tilec/bench/bench.h"
+#include "ir/support/number.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
 #include "tools/tilec/fit.h"
-#include "tools/tilec/hip.h"
-#include "tools/tilec/sass.h"
+#include "tools/tilec/compile/hip.h"
+#include "tools/tilec/explain/sass.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include "runtime/drivers/rtc.h"

@@ -1,6 +1,6 @@
 /* emit.h: the stages of --emit, and text of a GPU target. */
 #pragma once
-#include "tools/tilec/input.h"
+#include "tools/tilec/run/input.h"
 
 typedef enum StageId {
 #define STAGE(ID, name, targets, doc) STAGE_##ID,

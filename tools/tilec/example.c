@@ -1,6 +1,6 @@
 /* example.c: the whole command line that would run a kernel: what the user gave, and random tensors, zeros
  * for tensors that are also written, and numbers for what is missing. */
-#include "tools/tilec/run.h"
+#include "tools/tilec/run/run.h"
 #include <stdlib.h>
 
 /* The extent of a dimension of vectors and matrices only, and of one of larger tensors. */

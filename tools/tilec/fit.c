@@ -1,7 +1,7 @@
 /* fit.c: see fit.h. */
 #include "tools/tilec/chosen.h"
 #include "tools/tilec/fit.h"
-#include "runtime/choice/search.h"
+#include "runtime/choice/search/search.h"
 
 enum { USUAL_CORES = 8 }; /* of the processor that code which is compiled ahead of time runs on */
 

@@ -1,7 +1,7 @@
 /* help_bash.c: the completion for bash, from the tables of commands, flags, stages, targets, devices and
  * passes. */
 #include "passes/sim/sim.h"
-#include "runtime/choice/device_model.h"
+#include "runtime/choice/estimate/device_model.h"
 #include "tools/tilec/emit.h"
 
 static bool belongs(int flag, CommandId c) { return flag_info[flag].commands >> c & 1; }

@@ -1,5 +1,5 @@
 /* json.h: what the manifest of a bundle and the report of a simulation write alike. */
 #pragma once
-#include "ir/arena.h"
+#include "ir/support/arena.h"
 
 void json_string(Text *, const char *); /* quoted, with the escapes that JSON requires */

@@ -1,7 +1,7 @@
 /* profile.h: `--profile=trace.json`: every launch that was timed, and what the hardware counts in one like
  * them, in the form that Chrome and Perfetto show. */
 #pragma once
-#include "tools/tilec/counters.h"
+#include "tools/tilec/bench/counters.h"
 #include "tools/tilec/file.h"
 
 typedef struct ProfileLaunch {

@@ -1,6 +1,6 @@
 /* tool.c: one run of the command: parse the command line, hand over to the command. See tool.h. */
 #include "tools/tilec/tool.h"
-#include "ir/stack.h"
+#include "ir/support/stack.h"
 #include <stdlib.h>
 
 static void message(Tool *t, const char *kind, const char *fmt, va_list ap)

@@ -1,6 +1,6 @@
 /* tool.h: what the commands of tilec share: memory, messages, arguments, files. */
 #pragma once
-#include "ir/arena.h"
+#include "ir/support/arena.h"
 #include "ir/type.h"
 #include <stdio.h>
 

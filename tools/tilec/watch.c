@@ -3,7 +3,7 @@
  * files only when a run has succeeded, so none is half-written. */
 #define _GNU_SOURCE
 #include "tools/tilec/watch.h"
-#include "ir/session.h"
+#include "ir/support/session.h"
 #include <errno.h>
 #include <signal.h>
 #include <time.h>

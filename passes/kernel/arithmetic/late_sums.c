@@ -14,7 +14,7 @@
  * so do not depend on their order, or maxima and minima, which choose; several warps; registers for the tiles
  * (MOST_WORDS). Keeps: everything. Does not handle sums of floats, which round. Sums of sums take one turn
  * each. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/kernel/kernel.h"
 
 enum { MOST_WORDS = 32 }; /* of a thread, for the tiles of one loop */

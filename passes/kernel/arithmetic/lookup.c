@@ -3,15 +3,15 @@
  *
  *   %b = ne (and %w, 1), 0; .. %y = where %b, 0.5, 1 : f32   ->   %y = lookup (and %w, 15) {table = [..]}
  *
- * The tile IR writes an entry of a table of constants (frontend/lower_part.c) as a tree of selections, one
- * for each entry. Decoding of a small float is a chain of tests. A lookup is one shuffle: lane k holds entry
- * k.
+ * The tile IR writes an entry of a table of constants (frontend/lower/lower_part.c) as a tree of selections,
+ * one for each entry. Decoding of a small float is a chain of tests. A lookup is one shuffle: lane k holds
+ * entry k.
  *
  * Requires: at least LEAST_OPERATIONS element-wise operations between the bits, of which there are at most
  * five next to each other, or which are all that an integer can have, and a result of 32 bits; elements
  * enough that the table, which takes a selection for each entry in each thread, costs less than half of what
  * it saves. All lanes of a warp reach operations on tiles together. Keeps: everything. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "passes/kernel/kernel.h"
 
 enum {

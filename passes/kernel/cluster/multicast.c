@@ -27,7 +27,7 @@
  * The hint `cluster = n` asks for it; without `cluster_axis` it takes the axis that saves most bytes. */
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 
 /* PATTERN: the number of bytes after which the widest swizzle repeats. */
 enum { MOST_CTAS = 8, MOST_TRIED = 1 << 16, PATTERN = 1024 };

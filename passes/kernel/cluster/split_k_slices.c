@@ -1,7 +1,7 @@
 /* split_k_slices.c: of split-k: what follows the sums is done once, so each CTA of a cluster finishes a slice
  * of the tile along one axis. Finds whether all of it can follow that axis, and narrows it. */
 #include "passes/kernel/cluster/split_k.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 
 /* --- slices ------------------------------------------------------------------------------------------ */
 

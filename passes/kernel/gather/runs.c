@@ -11,7 +11,7 @@
  *
  * Only reads the IR. Values that a loop carries, and tiles that were loaded, are equal along axes of extent 1
  * alone. */
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/kernel/gather/gather_windows.h"
 
 typedef struct Runs {

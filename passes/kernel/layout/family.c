@@ -258,7 +258,7 @@ static bool is_of_components(const Group *g) { return g->component_of && g->take
 /* The layout of a group that nothing but its shape ties down: that in which its first value comes from
  * another group's. Halves, pairs of halves, reshapes and permutations then follow each other in registers,
  * and a half that lanes tell apart takes one exchange. Products' results leave their fragments in other ways
- * (`reshaped` above; backends/gpu/emit_transpose.c). */
+ * (`reshaped` above; backends/gpu/layout/emit_transpose.c). */
 static const Layout *followed(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     const Instr *i = g->moved;

@@ -11,8 +11,8 @@
  * Cheap functions of coordinates (masks, index tiles, constants) get no layout: they stay virtual, and
  * each user evaluates them. Where a user needs another layout than a value has, the pass inserts a
  * `convert`, or a `materialize` for virtual tiles and where a user takes a broadcast as a whole
- * (ir/held.c). Operations that move elements between positions (reshape, permute, concat, slice, sort,
- * scan and so on) take any layouts.
+ * (ir/analysis/held.c). Operations that move elements between positions (reshape, permute, concat, slice,
+ * sort, scan and so on) take any layouts.
  *
  * Requires: products as matrix instructions, and the plan's number of warps. Keeps: everything. */
 #include "passes/kernel/layout/groups.h"
@@ -194,8 +194,8 @@ static void fix_scanned(Layouter *c, Instr *i)
     layouter_result_in(c, i, 0, l);
 }
 
-/* Sorts in registers where they suffice (backends/gpu/emit_sort.c); the order that a row begins with does not
- * matter. */
+/* Sorts in registers where they suffice (backends/gpu/axis/emit_sort.c); the order that a row begins with
+ * does not matter. */
 static void fix_sorted(Layouter *c, Instr *i)
 {
     const Type *t = ir_operand(i, 0)->type;
@@ -269,7 +269,7 @@ static void fix_copy(Layouter *c, Instr *i)
 
 /* The layout in which a transposed tile of words is where its elements are; NULL: not known. A conversion
  * that follows is free of bank conflicts (swizzle.c). Half words have a way of their own, stmatrix
- * (backends/gpu/emit_transpose.c). */
+ * (backends/gpu/layout/emit_transpose.c). */
 static const Layout *transposed_in_place(Layouter *c, const Instr *i)
 {
     const Type *from = ir_operand(i, 0)->type;
@@ -411,7 +411,8 @@ static void fix(Layouter *c, Block *blk)
     }
 }
 
-/* --- third walk: what an operation takes whole is put into registers (ir/held.c) --------------------- */
+/* --- third walk: what an operation takes whole is put into registers (ir/analysis/held.c)
+ * --------------------- */
 
 /* The first product that may be in flight at product i, as far back as its sum is known; i: none is. ptxas
  * waits for those in flight where the registers of another product's sum are written behind their issue.

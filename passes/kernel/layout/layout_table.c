@@ -2,7 +2,7 @@
  * that many kernel passes ask. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/registers.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 
 static size_t row_of(LayoutTable *t, const char *text)
 {

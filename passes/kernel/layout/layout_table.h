@@ -2,7 +2,7 @@
  * the structure. */
 #pragma once
 #include "ir/ir.h"
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 
 typedef struct LayoutTable {
     Session *session;

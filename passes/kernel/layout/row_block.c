@@ -5,11 +5,12 @@
  *
  * Such rows begin at any address of their own, but all of them together at a multiple of 16 bytes. They are
  * copied to and from shared memory as one piece, by vectors of 16 bytes, and taken from there by element,
- * word or wider piece (backends/gpu/emit_row_block.c). By element from memory, a warp moves 64 bytes with an
- * instruction, most of which begin and end within a sector. Rows of wider elements go so if they are records
- * that lie whole in lanes (components.c): each access of a warp would touch a part of all their sectors.
- * Other records change lanes by a conversion (sectors.c, components.c). A launch does not tell the kernel how
- * far apart rows are, so each program asks; rows with gaps go to and from shared memory by element.
+ * word or wider piece (backends/gpu/memory/emit_row_block.c). By element from memory, a warp moves 64 bytes
+ * with an instruction, most of which begin and end within a sector. Rows of wider elements go so if they are
+ * records that lie whole in lanes (components.c): each access of a warp would touch a part of all their
+ * sectors. Other records change lanes by a conversion (sectors.c, components.c). A launch does not tell the
+ * kernel how far apart rows are, so each program asks; rows with gaps go to and from shared memory by
+ * element.
  *
  * Requires: CUDA; a tile of whole rows, of elements of 1 or 2 bytes (those of 4 fill sectors by themselves,
  * except in records), in a CTA that shares its program with no other and has no roles. Keeps: memory; the

@@ -3,8 +3,9 @@
  *   %x = load %X[%r, 0]; .. %s = reduce_sum %x; .. store %Y[%r, 0] = %y      rows of any number of elements
  *
  * An access of a warp has 128 bytes then, which memory needs no wider, and nothing is shifted. Rows that
- * begin within a word are held from that word on (backends/gpu/emit_row_start.c says how): the place of an
- * element within the tile differs from row to row, so that nothing but the rows' accesses may depend on it.
+ * begin within a word are held from that word on (backends/gpu/memory/emit_row_start.c says how): the place
+ * of an element within the tile differs from row to row, so that nothing but the rows' accesses may depend on
+ * it.
  */
 #include "passes/kernel/kernel.h"
 

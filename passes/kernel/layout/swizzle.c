@@ -4,9 +4,9 @@
  *   %y = convert %x      ->   %y = convert %x {swizzle = 1}
  *
  * Only conversions that go through shared memory are marked: those within a thread, and those that lanes of a
- * warp can exchange, have no such tile. Without the mark the tile is row-major. ir/layout_convert.c plans all
- * of them, and the emitter asks when it writes the conversion. Requires: every conversion is there. Keeps:
- * everything. */
+ * warp can exchange, have no such tile. Without the mark the tile is row-major. ir/layout/layout_convert.c
+ * plans all of them, and the emitter asks when it writes the conversion. Requires: every conversion is there.
+ * Keeps: everything. */
 #include "passes/kernel/kernel.h"
 
 /* In a warp role, shared memory is worth more as a stage of a ring, and a barrier would make warpgroups wait

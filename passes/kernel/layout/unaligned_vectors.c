@@ -5,8 +5,8 @@
  *   store Y[r, :]   ->   each lane rotates its run, takes what it lacks of an aligned vector from the lane
  *                        before, and stores vectors
  *
- * This file decides which accesses to handle so, and in which layout; backends/gpu/emit_shift.c writes the
- * code. Element by element, a warp moves only 64 bytes with an instruction if elements have 2 bytes
+ * This file decides which accesses to handle so, and in which layout; backends/gpu/memory/emit_shift.c writes
+ * the code. Element by element, a warp moves only 64 bytes with an instruction if elements have 2 bytes
  * (bench/notes/products.md, "Rows at odd addresses").
  *
  * Requires: CUDA; elements of 1 to 4 bytes in a row of stride 1; for a load, a tensor that the kernel only

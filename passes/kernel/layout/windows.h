@@ -1,7 +1,7 @@
 /* windows.h: what sliding-windows and dense-windows ask of loads: their offsets as a value and a constant,
  * and runs in registers. */
 #pragma once
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/kernel/kernel.h"
 
 /* The sum of a value, which is returned, and of *constant; NULL: there is only the constant. */

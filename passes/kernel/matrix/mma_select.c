@@ -2,15 +2,15 @@
  *
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
- * The instruction is the first row of ir/matrix.def that fits target, type and tile. A product without a row
- * is "fma": f32 without tf32, for instance, since no unit computes it exactly. Where the target lacks
+ * The instruction is the first row of ir/target/matrix.def that fits target, type and tile. A product without
+ * a row is "fma": f32 without tf32, for instance, since no unit computes it exactly. Where the target lacks
  * the unit for fp8, the pass widens the operands to f16 (gfx90a: bf16), which holds every fp8 value
  * exactly, and a performance note says so. A permute between a load and an operand becomes the load's
  * order.
  *
  * Requires: nothing. Keeps: everything else. Does not handle: wgmma, which warp specialization chooses
  * later, where whole warpgroups fit. */
-#include "ir/matrix.h"
+#include "ir/target/matrix.h"
 #include "passes/kernel/kernel.h"
 
 typedef struct MmaSelection {

@@ -1,5 +1,5 @@
 /* promote: continues sums of fp8 products in f32 where the matrix unit adds them to fewer bits
- * (ir/sums.def).
+ * (ir/target/sums.def).
  *
  *   %c = mma_sync %a, %b, %acc
  *

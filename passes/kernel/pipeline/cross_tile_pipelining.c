@@ -24,7 +24,7 @@
  *
  * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. Keeps:
  * everything. */
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "passes/kernel/pipeline/rotate.h"
 
 /* How a step gets a value that is computed before the inner loop: it is not from there, it is computed again,

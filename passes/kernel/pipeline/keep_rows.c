@@ -14,7 +14,7 @@
  * memory").
  *
  * Rows that begin anywhere are kept from the aligned address before them on, so that copies and stores are
- * whole vectors; weights beside them are shifted instead (backends/gpu/emit_row_start.c).
+ * whole vectors; weights beside them are shifted instead (backends/gpu/memory/emit_row_start.c).
  *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
  * along that; whole rows of tensors that are only read, by accesses of at least 4 bytes or from an aligned

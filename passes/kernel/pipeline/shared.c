@@ -49,7 +49,7 @@ bool stage_may(const Instr *i)
 
 /* Whether the window's axes but the last, which is the contiguous one, are the rows of the matrix. What
  * cp.async cannot copy, since its rows begin anywhere, is shifted on the way by threads that have a layout of
- * the matrix (backends/gpu/emit_copy.c). */
+ * the matrix (backends/gpu/memory/emit_copy.c). */
 static bool merges_rows(Staging *c, const Instr *load)
 {
     MemParts m;

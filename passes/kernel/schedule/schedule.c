@@ -7,7 +7,7 @@
  * What comes before any head applies to every kernel. */
 #include "passes/kernel/schedule/schedule.h"
 #include "ir/former_names.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include <stdarg.h>
 #include <stdlib.h>
 

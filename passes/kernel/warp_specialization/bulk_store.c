@@ -20,7 +20,7 @@
  *   for { wgmma; bulk_flush; wgmma_wait; ..; store {rmw = add, bulk = 2, late = 1} }; bulk_flush
  *
  * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
- * has what was stored before it (backends/gpu/emit_indexed.c). An addition that semaphores
+ * has what was stored before it (backends/gpu/memory/emit_indexed.c). An addition that semaphores
  * order (ordered-adds) is handed to writers with them: two warps in turn then send the boxes of all
  * warpgroups.
  *

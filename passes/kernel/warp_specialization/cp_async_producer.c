@@ -20,7 +20,7 @@
  * Requires: a tensor that is only read and aligned to 16 bytes at its base; one axis of stride 1, of which
  * the tile has a part without steps; elements of 1, 2 or 4 bytes; a pad of zero. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 
 /* Lines that are a multiple of 16 bytes apart: all of them, or each 2nd, 4th and so on along the last axis of
  * lines. */

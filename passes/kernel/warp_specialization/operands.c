@@ -1,5 +1,5 @@
 /* operands.c: of warp-specialization: decides what TMA can load and what wgmma can multiply. */
-#include "ir/matrix.h"
+#include "ir/target/matrix.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 

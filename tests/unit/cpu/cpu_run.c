@@ -1,7 +1,7 @@
 /* cpu_run.c: see cpu_run.h. */
 #define _GNU_SOURCE
 #include "cpu_run.h"
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

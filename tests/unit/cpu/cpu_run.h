@@ -2,7 +2,7 @@
  * thread. */
 #pragma once
 #include "backends/backend.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 typedef struct CpuRun {
     Artifact artifact;

@@ -1,13 +1,13 @@
 /* test_keep.c: operands that stay packed from call to call of a launch (keep.c), and how threads divide the
- * programs of a launch (ir/threads.h). A call that goes on where another ended finds the weights of a
- * convolution packed: it reads them no more, and so does not see that they have changed. Of a product,
+ * programs of a launch (ir/analysis/threads.h). A call that goes on where another ended finds the weights of
+ * a convolution packed: it reads them no more, and so does not see that they have changed. Of a product,
  * operands stay by costs.def, as do the places where it is fetched: by the product, or by the packing of
  * operands. Those of a product by AMX stay, of which also operands that lie as it reads them are multiplied
  * there (in_place.c), and several at once (repeat.c); AMX's instructions are calls of amx_model.c. */
 #define _GNU_SOURCE /* memmem */
 #include "amx_model.h"
 #include "cpu_run.h"
-#include "ir/threads.h"
+#include "ir/analysis/threads.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * are doubles, so any x86-64 machine will do. The launcher keeps what it has asked: each case is a process.
  */
 #define cpu_level_read machines_cpu_level_read
-#include "ir/cpu_level.h"
+#include "ir/target/cpu_level.h"
 #undef cpu_level_read
 static int fake_level;
 static int cpu_level_read(void) { return fake_level; }

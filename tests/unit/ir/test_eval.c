@@ -1,6 +1,6 @@
 /* The evaluator of grids and remaps: values by hand, the remaps known to be no bijections, and the
  * interpreter as its peer. */
-#include "ir/eval.h"
+#include "ir/interp/eval.h"
 #include "ir_test.h"
 #include <time.h>
 

@@ -1,5 +1,5 @@
 /* The record of a launch's accesses: views of any strides, orders of atomics, what lies beyond the limits. */
-#include "ir/faults.h"
+#include "ir/interp/faults.h"
 #include "ir_test.h"
 
 static float memory[64];

@@ -1,8 +1,8 @@
 /* Numbers as text and back, against the C library's, which is exact in glibc and runs here in the C locale.
  * What the compiler's own functions do must not change with the rounding mode; the C library's does, so that
  * it is asked first. */
-#include "ir/format.h"
-#include "ir/number.h"
+#include "ir/support/format.h"
+#include "ir/support/number.h"
 #include "tests/unit/unit.h"
 #include <fenv.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The interpreter against plain C and values worked out by hand. */
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "ir_test.h"
 #include <math.h>
 

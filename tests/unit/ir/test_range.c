@@ -1,5 +1,5 @@
 /* Ranges and divisors: by hand, and against every value that random programs compute. */
-#include "ir/range.h"
+#include "ir/analysis/range.h"
 #include "ir_test.h"
 #include "tests/fuzz/gen_ir.h"
 

@@ -1,6 +1,6 @@
 /* The semantics of scalar operations: conversions by neighbours and midpoints of every format, arithmetic by
  * values worked out by hand or by C's own types. */
-#include "ir/scalar.h"
+#include "ir/interp/scalar.h"
 #include "ir_test.h"
 #include <math.h>
 

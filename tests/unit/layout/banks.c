@@ -1,6 +1,6 @@
 /* Wavefronts of accesses to shared memory, counted word by word, and where a swizzle moves whole units. */
 #include "common.h"
-#include "ir/layout_priv.h"
+#include "ir/layout/layout_priv.h"
 
 static void test_wavefronts(void)
 {

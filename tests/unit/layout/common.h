@@ -1,7 +1,7 @@
 /* Shared by the layout tests: an arena that must not fail, a fixed random stream, random layouts. */
 #pragma once
-#include "ir/arena.h"
-#include "ir/layout.h"
+#include "ir/support/arena.h"
+#include "ir/layout/layout.h"
 #include "unit.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Conversion plans executed on a simulated register file: every destination register of every thread must
  * receive its element. */
 #include "common.h"
-#include "ir/layout_memo.h"
+#include "ir/layout/layout_memo.h"
 
 /* Elements are numbered by their coordinate; -1 is padding or poison. */
 typedef struct {

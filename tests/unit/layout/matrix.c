@@ -1,6 +1,6 @@
-/* The table of matrix instructions (ir/matrix.def) and the table of targets (ir/targets.def): what each row
- * says must agree with itself, and with a few facts that the ISA documents state. */
-#include "ir/matrix.h"
+/* The table of matrix instructions (ir/target/matrix.def) and the table of targets (ir/target/targets.def):
+ * what each row says must agree with itself, and with a few facts that the ISA documents state. */
+#include "ir/target/matrix.h"
 #include "unit.h"
 #include <stdlib.h>
 #include <string.h>

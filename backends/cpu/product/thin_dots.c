@@ -1,0 +1,346 @@
+/* thin_dots.c: products of few rows or columns in dots: k runs in vectors, whose lanes are added at the end.
+ * Elements that have few values are looked up (thin_tables.c). */
+#include "backends/cpu/product/thin.h"
+#include "backends/cpu/plan/plan.h"
+
+enum { OF_LOOKUPS = 4 }; /* registers, besides those of tables and sums */
+
+/* Lanes [at, at + n) of v, and zeros up to `lanes`. */
+static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
+{
+    int mask[64], have = gen_lanes(v);
+    if (have == n && n == lanes) return v;
+    if (have == 1) v = LLVMBuildBitCast(g->b, v, LLVMVectorType(LLVMTypeOf(v), 1), "");
+    for (int k = 0; k < lanes; k++) mask[k] = k < n ? at + k : have;
+    return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
+}
+
+/* --- sums of lanes ----------------------------------------------------------------------------------- */
+
+static LLVMValueRef add(Thin *t, LLVMValueRef a, LLVMValueRef b)
+{ return dtype_is_float(t->as) ? LLVMBuildFAdd(t->g->b, a, b, "") : LLVMBuildAdd(t->g->b, a, b, ""); }
+
+/* Of each block of `block` lanes of a, and of b unless it is NULL, the sums of its two halves, side by side.
+ */
+static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
+{
+    int low[64], high[64], n = gen_lanes(a) * (b ? 2 : 1) / 2, half = block / 2;
+    for (int j = 0; j < n; j++) {
+        low[j] = j / half * block + j % half;
+        high[j] = low[j] + half;
+    }
+    if (!b) b = LLVMConstNull(LLVMTypeOf(a));
+    return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
+}
+
+/* The sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes: halves are
+ * added first, of two vectors at once. */
+static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
+{
+    int block = t->lanes;
+    LLVMValueRef x[MAX_SUMS];
+    memcpy(x, v, (size_t)n * sizeof *x);
+    for (; n > 1; n /= 2, block /= 2)
+        for (int k = 0; k < n / 2; k++) x[k] = add_halves(t, x[2 * k], x[2 * k + 1], block);
+    for (; block > 1; block /= 2) x[0] = add_halves(t, x[0], NULL, block);
+    return x[0];
+}
+
+/* Adds the sums of the lanes of n vectors to n sums that lie side by side. */
+static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
+{
+    Gen *g = t->g;
+    const Buf *to = t->s->buf;
+    LLVMValueRef x = sums_of_lanes(t, v, n);
+    if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
+    if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
+    gen_store(g, to->dtype, x, thin_sum_at(t, to, row, column));
+}
+
+/* How many of n vectors are added at once. */
+static int at_once(const Thin *t, int n)
+{
+    int some = 1;
+    while (n % (2 * some) == 0 && 2 * some <= t->lanes) some *= 2;
+    return some;
+}
+
+/* acc[column * rows + row] to the sums, where columns or rows lie side by side. */
+static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    bool turned = t->s->thin == THIN_DOTS_OF_A;
+    LLVMValueRef v[MAX_SUMS];
+    if (turned) { /* the rows of a column, and the next column if these are all */
+        int all = t->m == t->rows ? columns * t->rows : t->rows, some = at_once(t, all);
+        for (int c = 0; c < columns * t->rows; c += some)
+            put_sums(t, c % t->rows, gen_iadd(g, column, gen_int(g, c / t->rows)), acc + c, some);
+        return;
+    }
+    int some = at_once(t, columns);
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < columns; c += some) {
+            for (int k = 0; k < some; k++) v[k] = acc[(c + k) * t->rows + r];
+            put_sums(t, r, gen_iadd(g, column, gen_int(g, c)), v, some);
+        }
+}
+
+/* --- products ---------------------------------------------------------------------------------------- */
+
+/* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
+static int dot_width(const Thin *t)
+{
+    if (t->index || (t->with && t->with->index)) return thin_looked_up(t);
+    int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
+    while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
+    return width < least ? least : width;
+}
+
+/* How far from a column is what comes BYTES_AHEAD later in windows of `bytes` bytes of short columns: in
+ * another column, or in a later window, or behind the end of the tensor's rows in those of the next window.
+ */
+static LLVMValueRef ahead_of_short(Thin *t, int i, LLVMValueRef column, int64_t bytes, int columns)
+{
+    Gen *g = t->g;
+    const Window *w = t->windows.w[i];
+    LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
+    int64_t by = BYTES_AHEAD / (bytes * columns) * columns; /* columns */
+    if (by < t->n) {
+        LLVMValueRef within = icmp(g, LLVMIntSLT, column, gen_int(g, t->n - by));
+        LLVMValueRef next = gen_iadd(g, window, gen_imul(g, stride, by - t->n));
+        return LLVMBuildSelect(g->b, within, gen_imul(g, stride, by), next, "");
+    }
+    int axis = w->axis[stride == w->stride[0]], element = dtype_bytes(w->dtype);
+    LLVMValueRef far = gen_imul(g, window, (by + t->n - 1) / t->n);
+    LLVMValueRef end = gen_imul(g, memory_extent(g, w->m.param, axis), element);
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_scalar_i64(g, w->m.idx[axis]), element), far);
+    LLVMValueRef next = gen_iadd(g, LLVMBuildSub(g->b, far, end, ""), gen_imul(g, stride, t->n));
+    return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, at, end), far, next, "");
+}
+
+/* How far from element k of a column is what comes BYTES_AHEAD later, of `columns` columns at once: in the
+ * same columns, or behind their end in the next ones. */
+static LLVMValueRef ahead_of(Thin *t, int i, LLVMValueRef k, LLVMValueRef column, int columns)
+{
+    Gen *g = t->g;
+    const Window *w = t->windows.w[i];
+    LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
+    int64_t ahead = BYTES_AHEAD / columns, bytes = dtype_bytes(w->dtype), all = t->k * bytes;
+    if (t->in_order) return gen_int(g, BYTES_AHEAD);
+    if (all <= ahead) return ahead_of_short(t, i, column, all, columns);
+    LLVMValueRef next = gen_iadd(g, column, gen_int(g, columns)),
+                 back = LLVMBuildMul(g->b, column, stride, "");
+    LLVMValueRef more = LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, next, gen_int(g, t->n)),
+        gen_imul(g, stride, columns), LLVMBuildSub(g->b, window, back, ""), "");
+    LLVMValueRef within = icmp(g, LLVMIntSLT, gen_imul(g, k, bytes), gen_int(g, all - ahead));
+    more = gen_iadd(g, more, gen_int(g, ahead - all));
+    return LLVMBuildSelect(g->b, within, gen_int(g, ahead), more, "");
+}
+
+/* Asks for the lines that come BYTES_AHEAD later than `width` elements of some columns: for its part of them,
+ * where there are several groups of rows. */
+static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, int width)
+{
+    Gen *g = t->g;
+    int groups = (int)(t->m / t->rows), each = (columns + groups - 1) / groups;
+    LLVMValueRef first =
+        LLVMBuildUDiv(g->b, gen_imul(g, t->row, columns), gen_int(g, (int64_t)t->rows * groups), "");
+    for (int i = 0; t->whole && i < t->windows.n; i++) {
+        const Window *w = t->windows.w[i];
+        if (!thin_fetches(t, i)) continue;
+        LLVMValueRef ahead = ahead_of(t, i, k, column, columns);
+        for (int c = 0; c < each; c++) {
+            LLVMValueRef at = thin_place(t, w, k, gen_iadd(g, column, gen_iadd(g, first, gen_int(g, c))));
+            for (int line = 0; line < width * dtype_bytes(w->dtype); line += LINE)
+                memory_prefetch(g, gen_ptr(g, gen_ptr(g, at, ahead), gen_int(g, line)), w->locality);
+        }
+    }
+}
+
+static void dot_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int vector = t->lanes * mma_group(t->as);
+    for (int c = 0; c < columns; c++) {
+        LLVMValueRef x = thin_elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
+        x = convert(g, t->as, t->from, x);
+        if (t->inverts) x = LLVMBuildXor(g->b, x, gen_splat(g, LLVMConstInt(g->i8, 0x80, false), width), "");
+        for (int at = 0; at < width; at += vector)
+            for (int r = 0; r < t->rows; r++) {
+                LLVMValueRef from = thin_a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
+                LLVMValueRef a = gen_load(g, t->as, vector, from), b = part(g, x, at, vector, vector);
+                acc[c * t->rows + r] = thin_multiply_add(t, acc[c * t->rows + r], a, b);
+            }
+    }
+}
+
+/* Where the sums of a column and a row stay in lanes. */
+static LLVMValueRef lanes_at(Thin *t, LLVMValueRef column, int c, int r)
+{
+    Gen *g = t->g;
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_iadd(g, column, gen_int(g, c)), t->m), t->row);
+    at = gen_iadd(g, at, gen_int(g, r));
+    return LLVMBuildGEP2(g->b, t->vec, t->s->lanes, &at, 1, "");
+}
+
+/* What the sums of `columns` columns from `column` on begin with. */
+void thin_load_lanes(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < t->rows; r++) {
+            LLVMValueRef *x = &acc[c * t->rows + r];
+            if (t->s->lanes) *x = LLVMBuildLoad2(g->b, t->vec, lanes_at(t, column, c, r), "");
+            else *x = t->inverts ? LLVMBuildNeg(g->b, thin_offset_of(t, r), "") : LLVMConstNull(t->vec);
+        }
+}
+
+void thin_store_lanes(Thin *t, LLVMValueRef column, int columns, const LLVMValueRef *acc)
+{
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < t->rows; r++)
+            LLVMBuildStore(t->g->b, acc[c * t->rows + r], lanes_at(t, column, c, r));
+}
+
+void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
+{
+    LLVMValueRef acc[MAX_SUMS];
+    thin_load_lanes(t, column, columns, acc);
+    put_all(t, column, columns, acc);
+}
+
+/* Adds the products of `width` elements from k on of some columns. */
+static void add_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, const Table *table,
+    LLVMValueRef *acc)
+{
+    if (t->index) thin_table_step(t, k, column, columns, table, acc);
+    else dot_step(t, k, width, column, columns, acc);
+}
+
+static void tables_of(Thin *t, LLVMValueRef column, int columns, Table *table)
+{
+    for (int c = 0; t->index && c < columns; c++)
+        table[c] = thin_table(t, gen_iadd(t->g, column, gen_int(t->g, c)));
+}
+
+void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    LLVMValueRef phi[MAX_SUMS], first[MAX_SUMS];
+    Table table[MAX_SUMS], next[MAX_SUMS];
+    Loop l;
+    int n = columns * t->rows, width = dot_width(t);
+    tables_of(t, column, columns, table);
+    if (t->with) {
+        t->with->row = t->row;
+        tables_of(t->with, column, columns, next);
+    }
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), width);
+    for (int c = 0; c < n; c++) {
+        first[c] = acc[c];
+        acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
+        LLVMAddIncoming(phi[c], &first[c], &l.before, 1);
+    }
+    fetch_lines(t, k, column, columns, width);
+    add_step(t, k, width, column, columns, table, acc);
+    if (t->with) add_step(t->with, k, width, column, columns, next, acc);
+    LLVMBasicBlockRef latch = gen_here(g);
+    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
+    gen_loop_end(g, &l);
+}
+
+/* The sums of `columns` columns from `column` on, of some rows. */
+static void dot_rows(Thin *t, LLVMValueRef column, int columns)
+{
+    LLVMValueRef acc[MAX_SUMS];
+    thin_load_lanes(t, column, columns, acc);
+    thin_add_dots(t, column, columns, acc);
+    if (t->s->lanes) thin_store_lanes(t, column, columns, acc);
+    else put_all(t, column, columns, acc);
+}
+
+static void dot(Thin *t, LLVMValueRef column, int columns)
+{
+    Loop l;
+    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
+    dot_rows(t, column, columns);
+    gen_loop_end(t->g, &l);
+}
+
+int thin_columns(const Thin *t)
+{
+    int columns = t->whole ? MOST_COLUMNS : 1;
+    int tables = thin_table_parts(t), room = t->g->target->n_vector_regs - OF_LOOKUPS;
+    while (columns * t->rows > most_sums(t->g->target) || columns > t->n ||
+           (columns > 1 && tables && columns * (tables + t->rows) > room))
+        columns /= 2;
+    return columns;
+}
+
+void thin_dots(Thin *t)
+{
+    Gen *g = t->g;
+    for (int i = 0; t->whole && i < t->windows.n; i++)
+        if (thin_fetches(t, i)) t->windows.w[i]->ahead = NULL;
+    for (int i = 0; t->with && t->whole && i < t->with->windows.n; i++)
+        if (thin_fetches(t->with, i)) t->with->windows.w[i]->ahead = NULL;
+    int columns = thin_columns(t);
+    int64_t done = t->n / columns * columns;
+    Loop l;
+    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
+    gen_loop_end(g, &l);
+    for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
+}
+
+/* Where element k of a packed column lies: for tables, in the order of their vectors. */
+static LLVMValueRef packed_place(const Thin *t, LLVMValueRef k)
+{
+    Gen *g = t->g;
+    LLVMValueRef places[MOST_LOOKED_UP], most = gen_int(g, thin_looked_up(t));
+    int n = thin_table_vectors(t), lanes = thin_looked_up(t) / n;
+    if (!t->index) return k;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < lanes; i++)
+            places[thin_table_element(t, j, i)] = LLVMConstInt(g->i64, (uint64_t)(j * lanes + i), false);
+    LLVMValueRef in = LLVMBuildURem(g->b, k, most, ""), all = LLVMConstVector(places, (unsigned)(n * lanes));
+    return gen_iadd(g, LLVMBuildSub(g->b, k, in, ""), LLVMBuildExtractElement(g->b, all, in, ""));
+}
+
+/* Stores elements k and on of a packed column. */
+static void put_packed(Thin *t, LLVMValueRef row, LLVMValueRef k, LLVMValueRef x)
+{
+    Gen *g = t->g;
+    Buf *to = t->s->b;
+    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[MOST_LOOKED_UP];
+    LLVMValueRef first = gen_imul(g, row, to->ld), at = width == 1 ? packed_place(t, k) : k;
+    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, at), bytes));
+    if (!t->index || width == 1) {
+        gen_store(g, to->dtype, x, ptr);
+        return;
+    }
+    int n = thin_table_vectors(t), lanes = width / n;
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < lanes; i++) mask[i] = thin_table_element(t, j, i);
+        gen_store(
+            g, to->dtype, gen_shuffle(g, x, x, mask, lanes), gen_ptr(g, ptr, gen_int(g, j * lanes * bytes)));
+    }
+}
+
+void thin_columns_as_rows(Thin *t)
+{
+    Gen *g = t->g;
+    Buf *to = t->s->b;
+    Value *v = ir_operand(t->s->instr, 1);
+    Loop columns, along;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int width = plan_natural_axis(g->plan, v) != 0 ? 1
+                : t->index                         ? thin_looked_up(t)
+                                                   : t->lanes * mma_group(t->as);
+    coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
+    coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
+    Eval e;
+    eval_init(&e, g, width);
+    put_packed(t, coord[1], coord[0], convert(g, to->dtype, v->type->dtype, nest_eval(&e, v, coord, 0)));
+    gen_loop_end(g, &along);
+    gen_loop_end(g, &columns);
+}

@@ -1,0 +1,104 @@
+/* emit_quotients.c: tiles that are divided by one number, or by one for each row, four elements at a time.
+ *
+ *     y = x / d  ->  rcp = rcp_newton(d);  ya = quotient(xa, d, rcp);  ..
+ *                    if (the divisor or a dividend is too large or small) ya = div_f32(xa, d), ..
+ *
+ * The quotient by a reciprocal that has seen one step of Newton, twice corrected by what is left of the
+ * dividend, is correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and
+ * dividends within limits, and dividends of zero. One test of four elements takes the place of one for each.
+ * A quotient that is only rounded to an integer needs no least dividend: below it that integer is 0. A number
+ * that divides the whole tile has its reciprocal in front of the run. Requires: CUDA, f32, one divisor for
+ * each four elements of a thread. */
+#include "backends/gpu/elements/emit_pairs.h"
+#include <math.h>
+
+/* The number that divides all of the tile; NULL: there is none. */
+static const Value *one_divisor(const Paired *r, const Instr *i)
+{ return paired_repeated(r, ir_operand(i, 1)); }
+
+/* Whether the four elements of each group have the same divisor. */
+static bool divided_alike(const Paired *r, const Instr *i)
+{
+    const Value *d = ir_operand(i, 1);
+    Paired group = *r;
+    group.p = 4;
+    group.loop = layout_regs(r->l) > 4;
+    if (paired_in_run(r, d)) return false;
+    for (int x = 1; x < 4; x++)
+        if (!same_element(r->e, d, r->l, paired_place(&group, 0), paired_place(&group, x))) return false;
+    return true;
+}
+
+bool quotients_wanted(const Paired *r, const Instr *i)
+{
+    double c;
+    if (layout_regs(r->l) % 4 || i->op != OP_DIV || ir_result(i)->type->dtype != DT_F32 ||
+        ir_attr(i, ATTR_APPROX) || paired_repeated(r, ir_operand(i, 0)))
+        return false;
+    const Value *one = one_divisor(r, i);
+    return one ? !ir_is_const_float(one, &c) : divided_alike(r, i);
+}
+
+enum { MOST_STEPS = 8 }; /* so many operations behind a quotient are looked at */
+
+/* The constant beside v in an operation of two operands. */
+static bool constant_beside(const Paired *r, const Instr *i, const Value *v, double *c)
+{
+    const Value *s = paired_repeated(r, ir_operand(i, ir_operand(i, 0) == v));
+    return s && ir_is_const_float(s, c);
+}
+
+/* Whether elements below 2^-72, which quotients of dividends below the least one are, count as zeros wherever
+ * v is used: they are rounded to integers, bounded before or not, or lost beside a constant. */
+static bool small_is_zero(const Paired *r, const Value *v, int steps)
+{
+    double c;
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        Op op = i->op;
+        bool bounds = op == OP_MIN || op == OP_MAX || op == OP_MINNUM || op == OP_MAXNUM,
+             again = op == OP_WHERE ? u != &i->operands[0] : bounds && constant_beside(r, i, v, &c),
+             holds = op == OP_ROUND || (op == OP_EQ && ir_operand(i, 0) == ir_operand(i, 1)) /* no NaN */ ||
+                     (op == OP_ADD && constant_beside(r, i, v, &c) && fabs(c) >= 0x1p-40);
+        if (!holds && !(again && steps && small_is_zero(r, ir_result(i), steps - 1))) return false;
+    }
+    return true;
+}
+
+static const char *reciprocal(Emit *e, const char *d)
+{
+    const char *name = tmp(e, "rcp");
+    line(e, "const float %s = %s(%s);", name, use(e, "rcp_newton"), d);
+    return name;
+}
+
+void declare_reciprocal(Paired *r, const Instr *i)
+{
+    const Value *d = one_divisor(r, i);
+    if (d && !r->elem[d->id * 4]) r->elem[d->id * 4] = reciprocal(r->e, name_of(r->e, d));
+}
+
+void emit_quotients(Paired *r, const Instr *i)
+{
+    Emit *e = r->e;
+    const Value *v = ir_result(i), *x = ir_operand(i, 0), *one = one_divisor(r, i);
+    bool rounded = small_is_zero(r, v, MOST_STEPS);
+    const char *d = one ? name_of(e, one) : tmp(e, "divisor"), *of[4], *sum = tmp(e, "sum"),
+               *least = rounded ? "0xffffffffu" : tmp(e, "least");
+    if (!one) line(e, "const float %s = %s;", d, paired_element(r, ir_operand(i, 1), 0));
+    const char *rcp = one ? r->elem[one->id * 4] : reciprocal(e, d);
+    line(e, "float %s = 0.0f;", sum);
+    if (!rounded) line(e, "u32 %s = 0xffffffffu;", least);
+    for (int k = 0; k < 4; k++) {
+        const char *name = r->elem[v->id * 4 + (uint32_t)k] = str(e, "%s%c", name_of(e, v), "abcd"[k]);
+        of[k] = paired_element(r, x, k);
+        line(e, "float %s = %s(%s, %s, %s);", name, use(e, "quotient"), of[k], d, rcp);
+        if (rounded) line(e, "%s += fabsf(%s);", sum, of[k]);
+        else line(e, "%s(%s, &%s, &%s);", use(e, "quotient_note"), of[k], sum, least);
+    }
+    line(e, "if (!%s(%s, %s, %s)) {", use(e, "quotient_holds"), d, sum, least);
+    e->indent++;
+    for (int k = 0; k < 4; k++)
+        line(e, "%s = %s(%s, %s);", r->elem[v->id * 4 + (uint32_t)k], use(e, "div_f32"), of[k], d);
+    end_block(e);
+}

@@ -1,0 +1,89 @@
+/* cost_loops.c: of cost: how often loops run whose bounds are loaded. */
+#include "runtime/choice/cost/cost_walk.h"
+#include <math.h>
+
+enum { MOST_DEPTH = 8 };
+
+/* The most iterations in which windows of a loop's block walk along an axis of their tensor. */
+typedef struct Walked {
+    const CostWalk *w;
+    const Block *body;
+    double most, ranges;
+} Walked;
+
+/* A gather takes the elements of an axis by the positions of a tile of one axis. */
+static void gathers_along(Walked *x, const Instr *i)
+{
+    const Param *p = &x->w->f->params[ir_operand(i, 0)->index];
+    for (int a = 0; a < p->type->rank; a++) {
+        const Value *at = ir_operand(i, 1 + a);
+        const Type *t = at->type;
+        if (t->kind != TYPE_TILE || ir_defined_outside(at, x->body)) continue;
+        int64_t n = type_elements(t), longest = 1;
+        for (int k = 0; k < t->rank; k++) longest = t->shape[k] > longest ? t->shape[k] : longest;
+        if (n == longest) x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)n));
+    }
+}
+
+static void walks_along(void *user, Instr *i)
+{
+    Walked *x = user;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int at = i->op == OP_LOAD ? 0 : 1;
+    if (i->op == OP_GATHER && x->ranges > 1) gathers_along(x, i);
+    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
+    const Param *p = &x->w->f->params[ir_operand(i, at)->index];
+    for (int a = 0; a < e->n; a++)
+        if ((e->v[a] > 1 || (e->v[a] == 1 && x->ranges > 1)) &&
+            !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
+            x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
+}
+
+/* Of a loop's bounds: the tensor of one axis that both come from, and how many loads of it they take. */
+typedef struct Offsets {
+    int param, loads; /* param -1: none yet, -2: several */
+} Offsets;
+
+static void find_offsets(const Value *v, int depth, Offsets *o)
+{
+    MemParts m;
+    const Instr *d = v->def;
+    if (!d || depth > MOST_DEPTH || d->n_blocks) return;
+    if (d->op == OP_LOAD && ir_mem_parts(d, &m)) {
+        o->param = o->param == -1 || o->param == m.param ? m.param : -2;
+        o->loads++;
+        return;
+    }
+    for (int k = 0; k < d->n_operands; k++) find_offsets(ir_operand(d, k), depth + 1, o);
+}
+
+/* Into how many ranges two neighbouring offsets divide what a loop walks over, as those of ragged rows do; 1:
+ * not known. Where products wait for each other, the longest range decides, and not the mean. */
+static double ranges(const CostWalk *w, const Instr *loop)
+{
+    Offsets o = { .param = -1 };
+    if (w->roles || !loop || loop->op != OP_FOR || ir_holds(w->f->body, OP_MMA_SYNC)) return 1;
+    find_offsets(ir_operand(loop, 0), 0, &o);
+    find_offsets(ir_operand(loop, 1), 0, &o);
+    if (o.param < 0 || o.loads < 2 || w->f->params[o.param].type->rank != 1) return 1;
+    return fmax(1, (double)w->env->dims[w->f->params[o.param].dims[0]] - 1);
+}
+
+/* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
+ * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
+ * the way. Consumers walk as far as their producer. */
+double cost_unknown_iterations(CostWalk *w, Block *body)
+{
+    double mean = cost_mean_iterations(w, body->parent);
+    w->c.tiled |= mean > 0;
+    if (mean > 0) return mean;
+    double parts = ranges(w, body->parent);
+    w->c.ragged |= parts > 1;
+    Walked x = { .w = w, .body = body, .ranges = parts };
+    if (w->roles && !w->producer) x.most = w->rounds;
+    else {
+        ir_walk(body, walks_along, &x);
+        if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
+    }
+    return x.most >= 1 ? ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
+}

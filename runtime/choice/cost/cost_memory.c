@@ -1,0 +1,464 @@
+/* cost_memory.c: of cost: the bytes that a program's accesses move, how they lie, and what waits for them. */
+#include "runtime/choice/cost/cost_walk.h"
+#include <math.h>
+
+/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
+enum { LINE = 128, WARP = 32, LANES = 128 };
+
+/* Bytes of a window that lie inside the tensor, in the mean over its places. */
+double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
+{
+    MemParts m;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    const Param *p = NULL;
+    int at = kernel_copies(i->op) ? 1 : 0;
+    if (at) p = &w->f->params[ir_operand(i, 1)->index];
+    else if (ir_mem_parts(i, &m)) p = &w->f->params[m.param];
+    double n = p ? dtype_bytes(p->type->dtype) : 0, all = n;
+    if (!p || p->type->kind != TYPE_TENSOR) return 0;
+    for (int a = 0; e && a < e->n && a < p->type->rank; a++) {
+        double extent = (double)e->v[a], have = (double)w->env->dims[p->dims[a]];
+        if (extent <= 1) continue;
+        double places = have > 0 ? ceil(have / extent) : 1;
+        bool pixels = ir_attr(i, ATTR_IM2COL) && p->stride[a] != 1; /* they go on in the next image */
+        n *= pixels ? extent : have > 0 ? have / places : 1;
+        all *= extent;
+    }
+    if (whole) *whole = all;
+    return n;
+}
+
+/* Elements of a window that follow each other in memory: those along the contiguous axis, and, where the
+ * window has all of that axis, rows that begin where the one before them ends. */
+static int64_t window_run(const CostWalk *w, const Instr *i, int param)
+{
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, i, NULL);
+    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
+    int64_t pitch = unit >= 0 && unit == p->type->rank - 1 ? w->env->dims[p->dims[unit]] : 0;
+    for (int a = unit; a > 0 && pitch > 0 && e->v[a] >= w->env->dims[p->dims[a]]; a--) {
+        if (w->env->strides && w->env->strides[param][a - 1] != pitch) break;
+        run = pitch * (e->v[a - 1] > 0 ? e->v[a - 1] : 1);
+        pitch *= w->env->dims[p->dims[a - 1]];
+    }
+    return run;
+}
+
+/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it
+ * holds. */
+static double sectors(const CostWalk *w, const Instr *i, double bytes)
+{
+    MemParts m;
+    if (!ir_attr(i, ATTR_EXTENTS) || !ir_mem_parts(i, &m)) return bytes;
+    double have = (double)window_run(w, i, m.param) * dtype_bytes(w->f->params[m.param].type->dtype);
+    double moved = ceil(have / 32) * 32;
+    return bytes * (moved > have ? moved / have : 1);
+}
+
+/* Bytes of a window that lie together in memory. */
+static double pieces_bytes(const CostWalk *w, const Instr *i, int param)
+{
+    bool window = ir_attr(i, ATTR_EXTENTS) && kernel_unit_axis(w->f, i, NULL) >= 0;
+    return (double)(window ? window_run(w, i, param) : 1) * dtype_bytes(w->f->params[param].type->dtype);
+}
+
+TrafficStep cost_step(const CostWalk *w, const Instr *i)
+{
+    TrafficStep s = { .i = i, .extents = ir_attr(i, ATTR_EXTENTS) };
+    MemParts m;
+    if (kernel_copies(i->op)) {
+        s.param = ir_operand(i, 1)->index;
+        s.first = 2;
+        s.rank = w->f->params[s.param].type->rank;
+        s.window = true;
+    } else if (i->op == OP_LOAD && !w->producer && ir_mem_parts(i, &m)) {
+        s.param = m.param;
+        s.first = 1;
+        s.rank = m.rank;
+        s.window = true;
+    }
+    if (s.window) s.bytes = cost_window_bytes(w, i, NULL);
+    if (i->n_operands != 2 || i->n_results != 1 || op_family(i->op) != OPS_ARITHMETIC) return s;
+    s.whole = i->results[0].type->kind == TYPE_SCALAR;
+    s.dtype = ir_operand(i, 1)->type->dtype;
+    s.out = i->results[0].id;
+    for (int k = 0; k < 2; k++) s.in[k] = ir_operand(i, k)->id;
+    return s;
+}
+
+void cost_meet(CostWalk *w, const TrafficStep *s, double times)
+{
+    const Attr *e = s->extents;
+    double bytes = s->bytes * times;
+    int param = s->param;
+    if (param >= MOST_PARAMS) return;
+    uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
+    w->traffic->loaded[param] += bytes;
+    for (int a = 0; a < s->rank; a++) {
+        if (cost_same_along(w->env, param, a)) continue;
+        int64_t at = 0;
+        bool walks = w->far && e && a < e->n && e->v[a] > 1; /* as far as the axis is long */
+        if (!cost_as_int(w, ir_operand(s->i, s->first + a), &at)) at = walks ? 0 : w->linear;
+        h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    h += !h;
+    for (uint64_t k = h % MOST_WINDOWS, n = 0; n < 64; n++, k = (k + 1) % MOST_WINDOWS) {
+        if (w->traffic->seen[k] && w->traffic->seen[k] != h) continue;
+        w->traffic->seen[k] = h;
+        if (bytes > w->traffic->of[k]) {
+            w->traffic->bytes[param] += bytes - w->traffic->of[k];
+            w->traffic->of[k] = bytes;
+        }
+        return;
+    }
+    w->traffic->bytes[param] += bytes;
+}
+
+int64_t cost_row_bytes(const CostWalk *w, const Instr *put)
+{
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    return (unit >= 0 && unit < e->n ? e->v[unit] : 1) * dtype_bytes(ir_operand(put, 0)->type->dtype);
+}
+
+/* That one access of a thread moves, as the layout pass recorded it. */
+static double access_bytes(const CostWalk *w, const Instr *i)
+{
+    MemParts m;
+    int param = kernel_copies(i->op) ? ir_operand(i, 1)->index : ir_mem_parts(i, &m) ? m.param : 0;
+    return (double)ir_attr_int(i, ATTR_VECTOR, 1) * dtype_bytes(w->f->params[param].type->dtype);
+}
+
+/* Bytes beyond one that is asked for: a request fetches up to 128 of a row. */
+double cost_narrow(const CostWalk *w, const Instr *put)
+{
+    double row = (double)cost_row_bytes(w, put);
+    return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
+}
+
+/* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
+ * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line;
+ * where lines come by 4 bytes at a time, those along the rows do not show. The factors were fitted to the
+ * measurements in bench/notes/decisions.md, "Behind the decisions". */
+double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
+{
+    const Attr *e = ir_attr(fill, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, fill, NULL);
+    const DeviceModel *m = w->model;
+    const double width = access_bytes(w, fill);
+    bool even = true;
+    for (int a = 0; e && a < e->n; a++) even &= (a == unit && width < 8) || !(e->v[a] & (e->v[a] - 1));
+    return (width < 4      ? m->cp_async_odd
+               : width < 8 ? m->cp_async_words
+                           : 1) *
+           (even ? 1 : m->cp_async_uneven) * (cost_row_bytes(w, fill) < 128 ? m->cp_async_narrow : 1) /
+           (w->plan->cp_async_warps == MOST_CP_ASYNC_WARPS ? m->cp_async_more : 1);
+}
+
+/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
+ * does not: every other one, if their pitch is no multiple of 32 (bench/notes/decisions.md, "Behind the
+ * decisions"). */
+double cost_torn(const CostWalk *w, const Instr *put)
+{
+    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int64_t pitch = 1;
+    bool within = false;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 &&
+                  stride * dtype_bytes(p->type->dtype) % 32;
+    }
+    return within ? 0.5 : 0;
+}
+
+/* The part of a window's rows of 128 bytes that lie across two lines of L2, though they begin at sectors: as
+ * many as the pitches of the tensor's rows put within a line. */
+double cost_split(const CostWalk *w, const Instr *put)
+{
+    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int64_t pitch = 1, step = LINE;
+    if (cost_torn(w, put) > 0) return 0;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        if (a == unit || a >= e->n || w->env->dims[p->dims[a]] <= 1) continue;
+        while (stride * dtype_bytes(p->type->dtype) % step) step /= 2;
+    }
+    return 1 - (double)step / LINE;
+}
+
+/* Rows of a window that reach over the end of the tensor's rows, in the mean over its places. TMA brings each
+ * of them several times as slowly as a whole one (bench/notes/convolutions.md, "Rows cut by the tensor's
+ * end"). */
+double cost_cut(const CostWalk *w, const Instr *put)
+{
+    const Param *p = &w->f->params[ir_operand(put, 1)->index];
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], rows = 1;
+    if (extent <= 0 || extent % e->v[unit] == 0) return 0;
+    for (int a = 0; a < e->n; a++)
+        if (a != unit) rows *= e->v[a];
+    return (double)rows / ceil((double)extent / (double)e->v[unit]);
+}
+
+/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins
+ * within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
+double cost_pieces(const CostWalk *w, const Instr *put)
+{
+    int64_t row = cost_row_bytes(w, put);
+    const LayoutShared *stage =
+        w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
+    return stage && stage->pitch < 128 ? ceil((double)row / stage->pitch) * 128 / (double)row : 1;
+}
+
+/* The part of a copied window's places that reach over the end of rows. */
+static double over_the_end(const CostWalk *w, const Instr *i)
+{
+    const Param *p = &w->f->params[ir_operand(i, 1)->index];
+    int unit = kernel_unit_axis(w->f, i, NULL);
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], n = e->v[unit];
+    return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
+}
+
+/* Whether each of the copies has places of its own along some axis. */
+static bool is_gathered(const Instr *copy)
+{
+    for (int o = 2; o < copy->n_operands; o++)
+        if (ir_operand(copy, o)->type->kind == TYPE_TILE) return true;
+    return false;
+}
+
+/* Elements whose rows are at no multiples of four bytes go through registers, with four accesses of 16 bytes
+ * under way at once; vectors over a row's end go one after the other, by elements
+ * (backends/gpu/memory/emit_copy.c). */
+void cost_copy(CostWalk *w, const Instr *i, double times)
+{
+    double whole, bytes = cost_window_bytes(w, i, &whole) * times;
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+    double width = access_bytes(w, i);
+    w->c.wasted += bytes * cost_narrow(w, i);
+    w->c.torn += bytes * cost_torn(w, i);
+    w->c.split += bytes * cost_split(w, i);
+    const DeviceModel *m = w->model;
+    double own = is_gathered(i)                   ? m->copy_gathered
+                 : ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked
+                                                  : m->copy;
+    double work = (width < 4 ? whole / 16 * m->copy_unaligned : whole / width * own) * times;
+    w->c.alu += work;
+    if (width < 16) w->c.copies += work;
+    if (width < 4)
+        w->c.stalls +=
+            (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) *
+            times;
+}
+
+void cost_wait_for_data(CostWalk *w, double times)
+{
+    if (!w->counted) w->c.iterations += times;
+    w->counted = true;
+}
+
+/* How many stages of a ring one iteration takes, as for several taps of a filter. */
+static int taken_at_once(const Instr *take)
+{
+    int n = 0;
+    if (take->op != OP_RING_GET) return 1;
+    for (const Use *u = ir_operand(take, 0)->uses; u; u = u->next)
+        n += u->user->op == take->op && u->user->block == take->block;
+    return n > 1 ? n : 1;
+}
+
+/* Whether an iteration takes another stage of the ring behind the place where it gives one back, which may be
+ * in an `if`; takes within an `if` do not count. */
+static bool given_back_between(const Block *b, const Value *ring, bool *given)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (*given && i->op == OP_RING_GET && ir_operand(i, 0) == ring) return true;
+        *given |= i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
+        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, given);
+    }
+    return false;
+}
+
+/* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
+ * loads run ahead. Where the stages of an iteration are given back one by one, what the consumer holds of
+ * them (`held_stages`) is a part of an iteration's. */
+void cost_stages(CostWalk *w, const Instr *take)
+{
+    const Value *ring = ir_operand(take, 0);
+    int taken = taken_at_once(take);
+    double n = (double)ring->type->shape[0] / taken;
+    bool given = false;
+    if (taken > 1 && given_back_between(take->block, ring, &given))
+        n += w->model->held_stages * (1 - 1.0 / taken);
+    if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
+}
+
+/* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same
+ * iteration: other operands have stages, and nothing runs ahead of this one. Several of an iteration come
+ * together. */
+static void wait_for_it(CostWalk *w, const Instr *i, double times)
+{
+    bool here = false;
+    if (!w->loops || w->roles || ir_result(i)->type->kind != TYPE_TILE || !ir_holds(i->block, OP_MMA_SYNC))
+        return;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) here |= u->user->op != OP_YIELD;
+    if (!here) return;
+    int words = (int)(cost_bytes(ir_result(i)->type) / 4 / w->threads);
+    bool first = w->waits != i->block;
+    w->together = first ? words : w->together + words;
+    if (w->together > w->c.loaded) w->c.loaded = w->together;
+    if (first) w->c.waits += times;
+    w->waits = i->block;
+}
+
+/* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
+static double shifted(const CostWalk *w, const Instr *i)
+{
+    MemParts m;
+    int64_t cost = ir_attr_int(i, ATTR_SHIFTED, 0);
+    if (!cost || !ir_mem_parts(i, &m)) return 0;
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    uint32_t vectors =
+        layout_regs(layouts_get(&w->plan->layouts, t)) / (16 / (uint32_t)dtype_bytes(t->dtype));
+    return (double)w->threads * vectors * (double)cost;
+}
+
+/* The axis of the tile along which elements of an indexed access lie side by side; -1: none. */
+static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
+{
+    const Param *p = &f->params[m->param];
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        bool rows = true, counts = false;
+        for (int a = 0; a < m->rank; a++) {
+            bool unit = p->stride[a] == 1;
+            counts |= unit;
+            rows = rows && kernel_run(f, m->idx[a], axis, 2) & (unit ? RUN_COUNTS : RUN_EQUAL);
+        }
+        if (rows && counts) return axis;
+    }
+    return -1;
+}
+
+/* Lines beyond the least that a warp's first access reaches, whose lanes have `run` elements each along this
+ * axis of the tile. */
+static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
+{
+    int32_t at[WARP][TILE_MAX_RANK] = { 0 };
+    int n = 0, line = LINE / dtype_bytes(t->dtype), least = WARP * run * dtype_bytes(t->dtype) / LINE;
+    for (uint32_t lane = 0; lane < WARP; lane++) {
+        layout_element(l, 0, lane, 0, 0, at[n]);
+        at[n][axis] /= line;
+        int same = 0;
+        while (same < n && memcmp(at[same], at[n], sizeof *at)) same++;
+        n += same == n;
+    }
+    return n > least ? n - (least > 1 ? least : 1) : 0;
+}
+
+/* The layout by which an indexed access is divided among lanes, as the emitter takes it: a number that each
+ * thread computes for itself has none, and then another tile of the access has it. */
+static const Layout *layout_of_access(const CostWalk *w, const MemParts *m)
+{
+    const Value *tiles[TILE_MAX_RANK + 2] = { m->values[0], m->mask };
+    for (int a = 0; a < m->rank; a++) tiles[2 + a] = m->idx[a];
+    for (int k = 0; k < m->rank + 2; k++)
+        if (tiles[k] && tiles[k]->type->layout) return layouts_get(&w->plan->layouts, tiles[k]->type);
+    return NULL;
+}
+
+/* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
+ * in which the multiprocessor's lanes would compute. */
+static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *m, int run)
+{
+    if (i->op != OP_SCATTER || m->values[0]->type->kind != TYPE_TILE || !w->plan)
+        return w->model->indexed_access;
+    const Type *t = m->values[0]->type;
+    const Layout *l = layout_of_access(w, m);
+    int axis = axis_of_rows(w->f, m, t), beyond = WARP - 1;
+    if (l && axis >= 0) beyond = lines_beyond(t, l, axis, run);
+    return w->model->indexed_access + (l ? beyond : 0) * (double)LANES / WARP;
+}
+
+static void wrote(CostWalk *w, int param, double bytes)
+{
+    w->c.out += bytes;
+    if (param < MOST_PARAMS) w->written[param] += bytes;
+}
+
+/* Whether the instruction changes one element, the same for all programs, under no condition. L2 does such
+ * operations one after the other. */
+static bool is_queued(const Instr *i, const MemParts *m)
+{
+    int64_t at;
+    bool same = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
+    for (int a = 0; a < m->rank && same; a++) same = m->idx[a] && ir_is_const(m->idx[a], &at);
+    for (const Block *b = i->block; same && b->parent; b = b->parent->block)
+        same = b->parent->op != OP_IF || ir_is_rare(b->parent);
+    return same;
+}
+
+void cost_memory(CostWalk *w, const Instr *i, double times)
+{
+    MemParts m;
+    double whole = 0, bytes = cost_window_bytes(w, i, &whole);
+    if (w->traffic || !ir_mem_parts(i, &m)) return;
+    if (i->op == OP_LOAD || i->op == OP_STORE) {
+        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i),
+               fresh = i->op == OP_LOAD ? cost_new_part(w, i, &m) : 1;
+        if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
+            moved = bytes;
+            w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
+        }
+        w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
+        if (i->op == OP_LOAD) {
+            cost_reads(w, i, m.param, bytes * times);
+            w->c.own += fresh * bytes * times;
+            w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
+            wait_for_it(w, i, times);
+            if (whole * 1.0 > 256) cost_wait_for_data(w, times);
+            w->c.ahead += whole;
+            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
+                              w->threads); /* elements by themselves take a register each until they are put
+                                              together */
+            if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
+        } else wrote(w, m.param, bytes * times);
+        if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0))
+            w->c.added += bytes / dtype_bytes(w->f->params[m.param].type->dtype) * times;
+        w->c.wasted += (moved - bytes) * times;
+        w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
+        double access = w->model->access;
+        access += cost_lines_beside(w, i, &m);
+        w->c.alu += fresh * (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
+        w->c.shifted |= shift > 0 && i->op == OP_LOAD;
+        return;
+    }
+    const Type *t =
+        m.rank && m.idx[0]
+            ? m.idx[0]->type
+            : NULL; /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
+    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1,
+           size = dtype_bytes(w->f->params[m.param].type->dtype);
+    if (is_queued(i, &m)) w->c.queued += n * times;
+    if (i->op == OP_GATHER) {
+        w->c.in += n * size * times;
+        w->c.own += n * size * times;
+        w->c.fetched += n * size * times;
+        w->c.ahead += n * size;
+        wait_for_it(w, i, times);
+        cost_wait_for_data(w, times);
+    } else wrote(w, m.param, n * size * times);
+    int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
+    w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
+}
