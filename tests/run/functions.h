@@ -1,7 +1,7 @@
 /* functions.h: kernels that make the compiler emit a function of the CUDA prelude. The functions come from
  * the prelude's table; each row here serves a family of names. */
 #pragma once
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 
 /* pattern: a function's name in which $t stands for an element type, $u for another one, $c for a cache mode,
  * $b for a width in bits, $r for a number of axes. The other texts hold the same, and of what follows from

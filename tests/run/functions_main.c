@@ -10,7 +10,7 @@
 #include "backends/gpu/prelude/prelude.h"
 #include "functions.h"
 #include "oracle.h"
-#include "random_check.h"
+#include "random/random_check.h"
 #include <ctype.h>
 #include <string.h>
 
