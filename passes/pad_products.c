@@ -1,10 +1,16 @@
 /* pad-products: a product of a few positions of K becomes one of as many as the matrix unit takes at a time.
  *
- *   %z1 = for .. with (%z = 0) {                         the same with f32[128, 16], of which columns 8 and
- * up yield (mma %x, (load %A : f16[64, 8]), %z)         are those of a window that reaches beyond A } :
- * f32[128, 8] %h  = cast (mul %z1, %s) : f16[128, 8]        ->     %h  = cast (mul %z1, %s) : f16[128, 16] %w
- * = where (column < 8), %h, 0 %y  = mma %h, (load %B : f16[8, 256]), %y0           %y  = mma %w, (load %B :
- * f16[16, 256]), %y0
+ *   %z1 = for .. with (%z = 0) {
+ *     yield (mma %x, (load %A : f16[64, 8]), %z)
+ *   } : f32[128, 8]
+ *   %h = cast (mul %z1, %s) : f16[128, 8]
+ *   %y = mma %h, (load %B : f16[8, 256]), %y0
+ *
+ * becomes the same with 16 columns of A and rows of B, of which the window reaches beyond the tensors, and
+ *
+ *   %h = cast (mul %z1, %s) : f16[128, 16]
+ *   %w = where (column < 8), %h, 0
+ *   %y = mma %w, (load %B : f16[16, 256]), %y0
  *
  * Hopper's matrix unit sums over 32 bytes of K. A kernel with one product of less (the adapter of rank 8 in
  * LoRA) would have none of its products there.
