@@ -24,6 +24,11 @@ const char *emit_box_coordinates(Emit *, const BulkStore *, const char *k, const
 /* The offset of a window along axis q of the store's map, for TMA, without its closing bracket. */
 const char *emit_bulk_coordinate(Emit *, const BulkStore *, int q);
 
+/* Starts the store or addition of a box, which is in the buffer, by `function` of the prelude. at: what
+ * emit_box_coordinates gives. A box that begins before the tensor is moved element by element
+ * (emit_before.c). */
+void emit_box_send(Emit *, const BulkStore *, const char *function, const char *buffer, const char *at);
+
 /* emit_writer.c */
 const Writer *emit_writer_of(const Emit *, const Instr *store); /* NULL: warps send its boxes themselves */
 void emit_writer_wait(Emit *);

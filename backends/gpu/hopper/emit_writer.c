@@ -127,9 +127,9 @@ static void send(Emit *e, const BulkStore *x)
     begin_unrolled(e, "w", ordered ? e->plan->warps : 4);
     line(e, ordered ? "const int warp = w;" : "const int warp = group * 4 + w;");
     begin_unrolled(e, x->box, x->b.n);
-    line(e, "%s(&%s, %s + (warp * %d + %s) * %d%s);", use(e, str(e, "tma_store_add_%dd", x->w.rank)),
-        slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), e->writer.name, x->buffers, x->box,
-        x->b.bytes, emit_box_coordinates(e, x, x->box, "at"));
+    emit_box_send(e, x, use(e, str(e, "tma_store_add_%dd", x->w.rank)),
+        str(e, "%s + (warp * %d + %s) * %d", e->writer.name, x->buffers, x->box, x->b.bytes),
+        emit_box_coordinates(e, x, x->box, "at"));
     end_block(e);
     end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));

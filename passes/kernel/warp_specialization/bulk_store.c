@@ -31,8 +31,7 @@
  * its tensor but stores and scatters in other branches of an `if`); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
  * base, strides and row ends that TMA needs, by launch fact; a window whose position is not made negative by
- * the kernel; buffers beside the rings, in the space that the rings leave. Keeps: everything. Does not
- * handle: negative positions that memory or a parameter gives: an illegal instruction. */
+ * the kernel; buffers beside the rings, in the space that the rings leave. Keeps: everything. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
@@ -48,22 +47,49 @@ static bool ends_with_piece(const Func *f, const Param *p, int unit)
     return (d->extent >= 0 ? d->extent : d->div) * dtype_bytes(p->type->dtype) % 16 == 0;
 }
 
-/* Whether memory or a loop decides about the value. */
-static bool is_given(const Value *v, int depth)
+static bool is_given(const Value *v, bool *seen);
+
+/* The same of a value that a loop carries, or a result of the loop. */
+static bool carries_given(const Instr *loop, const Value *v, bool *seen)
 {
-    const Instr *d = v->def;
-    bool given = d && (d->n_blocks || op_family(d->op) == OPS_MEMORY);
-    for (int k = 0; d && k < d->n_operands && !given && depth < 16; k++)
-        given = is_given(ir_operand(d, k), depth + 1);
-    return given;
+    const Block *first = loop->blocks[0], *body = loop->blocks[loop->n_blocks - 1];
+    int k = v->index - (loop->op == OP_FOR && !v->def), init = loop->op == OP_FOR ? 3 : 0;
+    if (loop->op == OP_WHILE && (v->def || v->block == body))
+        return is_given(ir_operand(ir_terminator(first), 1 + k), seen);
+    return is_given(ir_operand(loop, init + k), seen) || is_given(ir_operand(ir_terminator(body), k), seen);
 }
+
+/* Whether memory or a parameter decides about the value, in whatever step of a loop. seen: by value. */
+static bool is_given(const Value *v, bool *seen)
+{
+    const Instr *d = v->def, *i = d ? d : v->block->parent;
+    if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_TOKEN || seen[v->id]) return false;
+    seen[v->id] = true;
+    if (!i || op_family(i->op) == OPS_MEMORY) return true;
+    if (i->op == OP_WHILE || (i->op == OP_FOR && (d || v->index > 0))) return carries_given(i, v, seen);
+    for (int k = 0; k < i->n_operands; k++)
+        if (is_given(ir_operand(i, k), seen)) return true;
+    for (int k = 0; d && k < d->n_blocks; k++) {
+        const Instr *last = ir_terminator(d->blocks[k]);
+        if (last && v->index < last->n_operands && is_given(ir_operand(last, v->index), seen)) return true;
+    }
+    return false;
+}
+
+bool kernel_box_is_given(const Func *f, Arena *a, const Value *position)
+{ return is_given(position, arena_array(a, bool, f->module->next_id)); }
 
 /* Whether a constant that is added or subtracted may make the value negative. */
 static bool may_be_negative(Ranges *r, const Value *v, int depth)
 {
     const Instr *d = v->def;
     int64_t by;
-    if (range_of(r, v).lo >= 0 || !d || depth > 16) return false;
+    if (range_of(r, v).lo >= 0 || depth > 16) return false;
+    if (!d) {
+        const Instr *loop = v->block->parent;
+        return loop && loop->op == OP_FOR && v->index == 0 &&
+               may_be_negative(r, ir_operand(loop, 0), depth + 1);
+    }
     if (d->op == OP_CONST) return true;
     if (d->op == OP_SUB && ir_is_const(ir_operand(d, 1), &by) && by > 0) return true;
     if (d->op == OP_ADD || d->op == OP_MUL)
@@ -73,13 +99,15 @@ static bool may_be_negative(Ranges *r, const Value *v, int depth)
 }
 
 /* TMA loads a box that begins at a negative position, with zeros, but a store of it is an illegal
- * instruction, wherever it ends. It may begin behind the tensor's end (measured on an H200). Positions that
- * memory gives are taken for such in the tensor. */
+ * instruction, wherever it ends. It may begin behind the tensor's end (measured on an H200). Where memory
+ * gives the position, the lane that stores the box looks (backends/gpu/hopper/emit_before.c). */
 static bool begins_within(const Func *f, const MemParts *m)
 {
     Ranges *r = ranges_new(f);
     for (int a = 0; a < m->rank; a++)
-        if (may_be_negative(r, m->idx[a], 0) && !is_given(m->idx[a], 0)) return false;
+        if (may_be_negative(r, m->idx[a], 0) &&
+            !kernel_box_is_given(f, &f->module->session->arena, m->idx[a]))
+            return false;
     return true;
 }
 

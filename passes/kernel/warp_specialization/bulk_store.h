@@ -26,6 +26,8 @@ bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
 /* Makes a scatter of consecutive pixels such a store, under the same conditions; returns whether it did, and
  * has erased the scatter then. */
 bool kernel_bulk_scatter(Session *, Func *, KernelPlan *, Instr *scatter);
+/* Whether memory or a parameter decides about the position, which may be a negative one therefore. */
+bool kernel_box_is_given(const Func *, Arena *, const Value *position);
 /* The boxes of a warp that may be in flight at once. Each program begins with the first buffer again, so a
  * buffer that one of the last `boxes mod buffers` boxes uses is needed again early. */
 int kernel_bulk_depth(int boxes, int buffers);
