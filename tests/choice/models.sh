@@ -3,7 +3,7 @@
 set -u
 here=$1/runtime/choice failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-model() { awk -f "$here/device_models.awk" "$here/device_model.def" "$here/models/h100.model" "$1" 2>"$work/why"; }
+model() { awk -f "$here/estimate/device_models.awk" "$here/estimate/device_model.def" "$here/models/h100.model" "$1" 2>"$work/why"; }
 refused() {         # refused TEXT: the model on standard input
     cat >"$work/card.model"
     if model "$work/card.model" >"$work/out"; then
