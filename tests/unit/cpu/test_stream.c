@@ -72,6 +72,11 @@ static bool fetches_rows(const char *text)
     return false;
 }
 
+/* Whether rows of 4096 elements are walked from the last 16 on. Code that LLVM does not optimise, as in
+ * builds with sanitizers, computes each place from that of the last ones. */
+static bool walks_backward(const char *text)
+{ return strstr(text, "addq\t$-64, ") || strstr(text, "movl\t$4080, "); }
+
 static void test(
     const char *examples, const char *kernel, const char *consts, const char *cpu, size_t size, bool run)
 {
@@ -95,7 +100,7 @@ static void test(
         else if (!strcmp(kernel, "transpose") && !fetches_rows(r->artifact.data))
             fail(kernel, consts, cpu, "the next tile is not fetched by rows");
         else if (cpu && !strcmp(consts, "T=f32,N=4096") && !strcmp(cpu, "x86-64-v3") &&
-                 !strstr(r->artifact.data, "addq\t$-64, "))
+                 !walks_backward(r->artifact.data))
             fail(kernel, consts, cpu, "exponentials are not computed from the end of the row");
         if (pass) cpu_run_free(r);
         session_free(&p->s);
