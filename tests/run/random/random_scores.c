@@ -169,9 +169,10 @@ static void online(const Scores *x)
     arrange_line(a, "}");
     arrange_line(a, "store(O[h, i*%s +: %s, :], (cast(acc %s, T)));", m, m,
         CHOOSE(a, "/ l", "/ l", "* (1.0 / l)", "/ max(l, 1e-20)", "/ where(l == 0.0, 1.0, l)"));
+    /* A logarithm by itself is 0 where a row has one key, but for rounding, so that 1 is added to it. */
     if (chance(a, 50))
         arrange_line(a, "store(L[h, i*%s +: %s], reshape(%s, [%s]));", m, m,
-            CHOOSE(a, "m + log(l)", "m + log(max(l, 1e-30))", "where(l > 0.0, log(l), -inf)"), m);
+            CHOOSE(a, "m + log(l)", "m + log(max(l, 1e-30))", "where(l > 0.0, log(l) + 1.0, -inf)"), m);
 }
 
 /* Weights that need no maximum, or that two loops find. */
