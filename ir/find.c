@@ -283,3 +283,11 @@ bool ir_same_value(const Value *a, const Value *b)
     int left = 256;
     return same_value(a, b, &left);
 }
+
+Value *ir_unrepeated(Value *v)
+{
+    while (v->def && v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->kind == TYPE_TILE &&
+           ir_operand(v->def, 0)->type->rank == v->type->rank)
+        v = ir_operand(v->def, 0);
+    return v;
+}

@@ -312,6 +312,8 @@ bool ir_same_attrs(const Instr *, const Instr *);
  * compilers find that out and compute them once, wherever both stand. False, too, where there is much to
  * compare. */
 bool ir_same_value(const Value *, const Value *);
+/* The tile of the same rank that broadcasts repeat, the value itself if none does. */
+Value *ir_unrepeated(Value *);
 void ir_sweep(Block *); /* erases instructions without uses and effects, from the end of the block */
 bool ir_reads_memory(const Instr *);
 bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hardly ever runs */

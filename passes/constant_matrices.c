@@ -44,14 +44,6 @@ typedef struct Matrices {
     int64_t steps, made;
 } Matrices;
 
-static Value *unrepeated(Value *v)
-{
-    while (v->def && v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->kind == TYPE_TILE &&
-           ir_operand(v->def, 0)->type->rank == v->type->rank)
-        v = ir_operand(v->def, 0);
-    return v;
-}
-
 /* The coordinates in the operand of an operation that moves elements; false: not one that is known. */
 static bool coordinates_before(const Instr *i, const int64_t *at, int64_t *before)
 {
@@ -154,8 +146,8 @@ static bool is_transform(Matrices *z, Instr *i, Transform *t)
     for (int k = 0; k < 2; k++) {
         int64_t at[TILE_MAX_RANK] = { 0 };
         Scalar s;
-        t->matrix = unrepeated(ir_operand(p, k));
-        t->x = unrepeated(ir_operand(p, 1 - k));
+        t->matrix = ir_unrepeated(ir_operand(p, k));
+        t->x = ir_unrepeated(ir_operand(p, 1 - k));
         z->steps = 0;
         if (has_shape(z, t) && entry(z, t->matrix, at, &s)) return true;
     }

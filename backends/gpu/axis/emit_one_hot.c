@@ -16,18 +16,10 @@ typedef struct OneHot {
     int64_t start;      /* the place of the first one */
 } OneHot;
 
-static const Value *unrepeated(const Value *v)
-{
-    while (v->def && v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->kind == TYPE_TILE &&
-           ir_operand(v->def, 0)->type->rank == v->type->rank)
-        v = ir_operand(v->def, 0);
-    return v;
-}
-
 /* Whether the tile counts along the axis from `start` on. */
-static bool counts(const Value *v, int axis, int64_t *start)
+static bool counts(Value *v, int axis, int64_t *start)
 {
-    v = unrepeated(v);
+    v = ir_unrepeated(v);
     const Type *t = v->type;
     if (type_elements(t) != t->shape[axis]) return false;
     while (v->def && (v->def->op == OP_RESHAPE || v->def->op == OP_CAST)) v = ir_operand(v->def, 0);
@@ -61,12 +53,12 @@ static bool chooses(const Instr *i, int axis, OneHot *h)
     if (!hit || hit->op != OP_EQ || !follows(hit, i) || !kernel_is_zero(ir_operand(w, 2)) ||
         dtype_bits(t->dtype) != WORD_BITS)
         return false;
-    h->x = unrepeated(ir_operand(w, 1));
+    h->x = ir_unrepeated(ir_operand(w, 1));
     if (h->x->type->kind != TYPE_TILE || !h->x->type->layout || type_elements(h->x->type) != t->shape[axis] ||
         h->x->type->shape[axis] != t->shape[axis] || type_elements(t) < LEAST_ROWS * t->shape[axis])
         return false;
     for (int k = 0; k < 2; k++) {
-        h->place = unrepeated(ir_operand(hit, k));
+        h->place = ir_unrepeated(ir_operand(hit, k));
         if (h->place->type->kind == TYPE_TILE && h->place->type->shape[axis] == 1 &&
             h->place->type->dtype == DT_I32 && counts(ir_operand(hit, 1 - k), axis, &h->start))
             return true;
