@@ -468,6 +468,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->n_values = f->module->next_id + 1;
     e->multiplies = ir_any_in(f->body, is_product, NULL);
     e->storage = arena_array(&s->arena, const char *, e->n_values);
+    e->truths = arena_array(&s->arena, const char *, e->n_values);
+    e->beside = arena_array(&s->arena, bool, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     if ((e->abreast = plan->abreast > 1)) e->programs = all_programs(e);

@@ -123,10 +123,10 @@ struct Emit {
     Body *pre;              /* declarations at the top of the running role */
     VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
     int indent;
-    const char **storage; /* by value id: the C name of the array or scalar that holds the value; NULL: the
-                             value is virtual or not yet emitted */
-    const char **place;   /* by value id: the array in which the value must be computed; NULL: an array of its
-                             own (emit_loop.c) */
+    const char **storage; /* by value id: the C name of what holds it; NULL: virtual or not yet emitted */
+    const char **truths; /* the same: the array of its truths by words (emit_truths.c); NULL: there is none */
+    bool *beside;       /* the same: it was loaded with the other of each two elements (emit_interleaved.c) */
+    const char **place; /* the same: the array to compute it in; NULL: one of its own (emit_loop.c) */
     uint32_t n_values;
     VEC(UsedFunction) used;     /* prelude functions, in order of first use */
     VEC(const char *) products; /* the subset of `used` that are matrix instructions */

@@ -55,7 +55,8 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
 }
 
 /* Lanes along the fastest axis: the fewest padded chunks, and no access below a 32-byte sector where it can
- * be helped. */
+ * be helped. Eight lanes of which five have something are better than one of which each access touches a row
+ * of its own. */
 static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
 {
     int32_t best = 1;
@@ -65,7 +66,7 @@ static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
                                               (run >= 128     ? 16
                                                   : run >= 64 ? 17
                                                   : run >= 32 ? 18
-                                                              : 26);
+                                                              : 30);
         if (t > 1 && t / 2 >= chunks) break;
         if (cost <= best_cost) best = t, best_cost = cost;
     }

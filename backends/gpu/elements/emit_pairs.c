@@ -90,37 +90,27 @@ bool paired_bytes(const Paired *r, const Value *v)
 static bool shift_of(const Instr *i, int64_t *by)
 { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
 
-static bool is_truth(const Paired *r, const Value *v) { return in_run(r, v) && r->how[v->id] == TRUTHS; }
-
-/* Whether a comparison of bytes, or a combination of such, is computed for four elements at a time. */
-static bool gives_truths(const Paired *r, const Instr *i)
+static bool byte_operand(const Paired *r, const Value *v)
 {
     uint32_t bits;
-    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
-    if (r->p % 4 || !x || ir_result(i)->type->dtype != DT_BOOL || r->asked[ir_result(i)->id]) return false;
-    if (op_family(i->op) == OPS_COMPARE)
-        return (x->type->dtype == DT_U8 || (x->type->dtype == DT_I8 && (i->op == OP_EQ || i->op == OP_NE))) &&
-               paired_bytes(r, x) &&
-               (paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits));
-    if (i->op == OP_NOT) return is_truth(r, x);
-    return (i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR) && is_truth(r, x) &&
-           is_truth(r, ir_operand(i, 1));
+    return paired_bytes(r, v) || paired_constant(r, v, &bits);
 }
 
 static bool bytes_fit(const Paired *r, const Instr *i)
 {
-    uint32_t bits;
     int64_t by;
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
     if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0));
+    if (i->op == OP_WHERE)
+        return is_truth(r, ir_operand(i, 0)) && byte_operand(r, ir_operand(i, 1)) &&
+               byte_operand(r, ir_operand(i, 2));
     if (i->n_operands < 1 || !paired_bytes(r, ir_operand(i, 0))) return false;
-    if (i->op == OP_ADD || i->op == OP_SUB)
-        return paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
+    if (i->op == OP_ADD || i->op == OP_SUB) return byte_operand(r, ir_operand(i, 1));
     if (op_family(i->op) != OPS_BITS) return false;
     switch (op_as_bits(i->op)) {
     case BITS_AND:
     case BITS_OR:
-    case BITS_XOR: return paired_bytes(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
+    case BITS_XOR: return byte_operand(r, ir_operand(i, 1));
     case BITS_SHL: return shift_of(i, &by);
     case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
     case BITS_NOT: return false;
@@ -168,14 +158,6 @@ static bool is_mask(const Paired *r, const Instr *i)
     return true;
 }
 
-/* Whether only what is computed by words uses the truths. */
-static bool used_by_words(const Paired *r, const Value *v)
-{
-    for (const Use *u = v->uses; u; u = u->next)
-        if (!of_run(r, u->user) || r->how[ir_result(u->user)->id] == ELEMENTS) return false;
-    return true;
-}
-
 /* Finds what is computed by words, as far as truths that are asked for as elements are known. */
 static bool plan_words(Paired *r)
 {
@@ -184,7 +166,7 @@ static bool plan_words(Paired *r)
         if (of_run(r, i)) {
             unsigned char *how = &r->how[ir_result(i)->id];
             *how = gives_truths(r, i) ? TRUTHS : by_words(r, i) ? WORDS : ELEMENTS;
-            any |= *how == WORDS;
+            any |= *how == WORDS || *how == TRUTHS;
         }
         if (i == r->last) return any;
     }
@@ -203,16 +185,9 @@ static bool plan_group(Paired *r, Instr *i)
 
 static bool plan(Paired *r)
 {
-    bool any = plan_words(r), again = true;
-    while (again) {
-        again = false;
-        for (Instr *i = r->first;; i = i->next) {
-            if (of_run(r, i) && is_truth(r, ir_result(i)) && !used_by_words(r, ir_result(i)))
-                again = r->asked[ir_result(i)->id] = true;
-            if (i == r->last) break;
-        }
-        if (again) any = plan_words(r);
-    }
+    bool any = plan_words(r);
+    while (truths_leave(r, false)) any = plan_words(r);
+    if (!truths_pay(r) && truths_leave(r, true)) any = plan_words(r);
     for (Instr *i = r->first;; i = i->next) {
         any |= of_run(r, i) && plan_group(r, i);
         if (i == r->last) return any;
@@ -228,6 +203,7 @@ const char *paired_word(Paired *r, const Value *v, int q)
     const char **w = &r->word[v->id * 4 + (uint32_t)q];
     uint32_t bits;
     if (*w) return *w;
+    if (v->type->dtype == DT_BOOL) return *w = str(e, "%s[%s]", e->truths[v->id], slot(r, 4, q));
     if (in_run(r, v)) {
         *w = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
         line(e, "const u32 %s = %s;", *w,
@@ -253,6 +229,7 @@ const char *paired_element(Paired *r, const Value *v, int x)
     Emit *e = r->e;
     if (!in_run(r, v)) return element(e, v, r->l, paired_place(r, x));
     int pw = per_word(v->type->dtype);
+    if (r->how[v->id] == TRUTHS) return truth_element(r, v, x);
     if (r->how[v->id] == WORDS)
         return str(e, "%s(%s, %d)", use(e, str(e, "get_%s", dtype_name(v->type->dtype))),
             paired_word(r, v, x / pw), x % pw);
@@ -282,23 +259,13 @@ static const char *chosen(Paired *r, const Instr *i, int q)
     return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
 }
 
-/* a < b is not a >= b, and a <= b is b >= a. */
-static const char *compared(Paired *r, const Instr *i)
-{
-    Emit *e = r->e;
-    bool equal = i->op == OP_EQ || i->op == OP_NE, turned = i->op == OP_LE || i->op == OP_GT,
-         not = i->op == OP_EQ || i->op == OP_LT || i->op == OP_GT;
-    const char *a = paired_word(r, ir_operand(i, turned), 0), *b = paired_word(r, ir_operand(i, !turned), 0);
-    return str(e, "%s(%s, %s)%s", use(e, equal ? "ne4_u8" : "ge4_u8"), a, b, not ? " ^ 0x80808080u" : "");
-}
-
 static const char *bytes_expr(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
-    const char *a = paired_word(r, ir_operand(i, 0), 0);
     int64_t by;
+    if (i->op == OP_WHERE) return chosen_bytes(r, i);
+    const char *a = paired_word(r, ir_operand(i, 0), 0);
     if (i->op == OP_CAST) return str(e, "%s >> 7", a);
-    if (op_family(i->op) == OPS_COMPARE) return compared(r, i);
     if (i->op == OP_ADD || i->op == OP_SUB) {
         const char *fn = use(e, i->op == OP_ADD ? "add4_u8" : "sub4_u8");
         return str(e, "%s(%s, %s)", fn, a, paired_word(r, ir_operand(i, 1), 0));
@@ -312,7 +279,7 @@ static const char *bytes_expr(Paired *r, const Instr *i)
         shift_of(i, &by);
         return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
             (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
-    case BITS_NOT: return str(e, "%s ^ 0x80808080u", a); /* of truths alone */
+    case BITS_NOT: break; /* of truths alone */
     }
     ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
 }
@@ -334,7 +301,8 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_GT] = "gt2",
         [OP_GE] = "ge2" };
     if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
-    if (r->how[to->id] == TRUTHS || per_word(to->type->dtype) == 4) return bytes_expr(r, i);
+    if (r->how[to->id] == TRUTHS) return truths_expr(r, i);
+    if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return paired_widened(r, i, q);
     if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", paired_word(r, ir_operand(i, 0), q));
@@ -356,7 +324,7 @@ static void emit_words(Paired *r, const Instr *i)
     for (int q = 0; q < r->p / pw; q++) {
         const char *x = sum ? byte_sum(r, i, slot(r, 4, q)) : words_expr(r, i, q);
         if (part) continue;
-        if (r->first == r->last && e->storage[v->id]) {
+        if (r->first == r->last && e->storage[v->id] && how != TRUTHS) {
             r->word[v->id * 4 + (uint32_t)q] = x;
             continue;
         }
@@ -370,6 +338,10 @@ static void store_words(Paired *r, const Value *v)
 {
     Emit *e = r->e;
     int pw = per_word(v->type->dtype);
+    if (r->how[v->id] == TRUTHS) {
+        store_truths(r, v, slot(r, 4, 0));
+        return;
+    }
     for (int q = 0; q < r->p / pw; q++) {
         const char *w = r->word[v->id * 4 + (uint32_t)q];
         line(e, "%s[%s] = %s;", e->storage[v->id], slot(r, pw, q),
@@ -415,12 +387,35 @@ static int elements_at_a_time(const Paired *r)
     return p;
 }
 
-static void declare_words(Emit *e, const Value *v)
+/* Plans steps of four elements for truths where the run would take fewer or none at all; and otherwise those
+ * that its results ask for. */
+static bool plan_steps(Paired *r)
 {
+    int n = (int)layout_regs(r->l), p = elements_at_a_time(r);
+    bool wanted = false, truths = false;
+    for (Instr *i = r->first; !wanted; i = i->next) {
+        wanted = of_run(r, i) && truths_wanted(r, i);
+        if (i == r->last) break;
+    }
+    for (r->p = p < 4 && wanted && n % 4 == 0 ? 4 : p;; r->p = p) {
+        memset(r->asked, 0, (size_t)r->e->n_values * sizeof *r->asked);
+        if (n % r->p) return false;
+        bool any = plan(r);
+        for (Instr *i = r->first; !truths; i = i->next) {
+            truths = of_run(r, i) && is_truth(r, ir_result(i));
+            if (i == r->last) break;
+        }
+        if (r->p == p || truths) return any;
+    }
+}
+
+static void declare_words(const Paired *r, const Value *v)
+{
+    Emit *e = r->e;
+    int regs = (int)layout_regs(layout_of(e, v));
     declare_tile(e, v);
-    if (byte_sum_is_part(e, v))
-        line(e, "u32 %s[%d];", byte_sum_odd(e, v),
-            array_len(v->type->dtype, (int)layout_regs(layout_of(e, v))));
+    if (byte_sum_is_part(e, v)) line(e, "u32 %s[%d];", byte_sum_odd(e, v), array_len(v->type->dtype, regs));
+    if (truths_go_on(r, v)) declare_truths(e, v, regs);
 }
 
 bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
@@ -430,12 +425,10 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     int n = (int)layout_regs(r.l);
     r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
     r.asked = arena_array(&e->s->arena, bool, e->n_values);
-    r.p = elements_at_a_time(&r);
+    if (!plan_steps(&r)) return false;
     r.loop = n > r.p;
-    if (n % r.p) return false;
-    if (!plan(&r)) return false;
     for (Instr *i = first;; i = i->next) {
-        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_words(e, ir_result(i));
+        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_words(&r, ir_result(i));
         if (i == last) break;
     }
     if (e->measure) return true;

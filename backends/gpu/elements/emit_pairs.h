@@ -5,9 +5,9 @@
 
 enum {
     /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
-       clear; TRUTHS: the comparison of four bytes, with the top bit of each byte set where it holds, the
-       others clear; DOTS: the sum of four products in place of the first of them, and zeros; QUOTIENTS: four
-       with one test */
+       clear; TRUTHS: the comparison of four bytes, or what is made of such, with the top bit of each byte set
+       where it holds, the others clear (emit_truths.c); DOTS: the sum of four products in place of the first
+       of them, and zeros; QUOTIENTS: four with one test */
     ELEMENTS,
     WORDS,
     MASK,
@@ -24,7 +24,7 @@ typedef struct Paired {
     int p, at; /* the elements of a step; the first of them when there is no loop */
     bool loop;
     unsigned char *how;        /* by value */
-    bool *asked;               /* by value: a truth that someone wants as an element */
+    bool *asked;               /* by value: a truth that is computed by elements */
     const char **elem, **word; /* by value, at most four entries for each */
     Arms arms;
 } Paired;
@@ -77,3 +77,21 @@ const char *byte_sum_even(Emit *, const Value *);
 const char *byte_sum_odd(Emit *, const Value *);
 const char *byte_sum_slide(Emit *, const char *first, const char *second, int bytes, bool odd);
 const char *byte_sum(Paired *, const Instr *, const char *slot);
+/* emit_truths.c: whether the value has its truths in words, and whether the operation can make such; whether
+ * a run with the operation may gain by steps of four elements; whether what is planned takes fewer
+ * instructions than elements would. */
+bool is_truth(const Paired *, const Value *);
+bool gives_truths(const Paired *, const Instr *);
+bool truths_wanted(const Paired *, const Instr *);
+bool truths_pay(const Paired *);
+/* Has truths that nobody takes by words computed by elements, or all of them. False: there are none. */
+bool truths_leave(Paired *, bool all);
+/* Whether later runs may take the words; the array of them beside that of the elements. */
+bool truths_go_on(const Paired *, const Value *);
+void declare_truths(Emit *, const Value *, int regs);
+/* The word of a truth; element x of one; a selection of bytes by one; the words and elements at their places
+ * in arrays. */
+const char *truths_expr(Paired *, const Instr *);
+const char *truth_element(Paired *, const Value *, int x);
+const char *chosen_bytes(Paired *, const Instr *);
+void store_truths(Paired *, const Value *, const char *slot);

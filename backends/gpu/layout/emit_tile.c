@@ -15,6 +15,7 @@ const char *pack_expr(Emit *e, DType d, const char *const *x, int n)
 
 const char *declare_tile(Emit *e, const Value *v)
 {
+    e->truths[v->id] = NULL;
     if (e->place && e->place[v->id]) return e->storage[v->id] = e->place[v->id];
     const Layout *l = layout_of(e, v);
     const char *n = name_of(e, v);

@@ -1,11 +1,12 @@
 /* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
  * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
+#include "backends/gpu/memory/emit_interleaved.h"
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
 
-/* The condition that all of the window is in range, which its first and its last element decide. */
-static const char *window_inside(Emit *e, const Window *w, const Layout *l)
+/* Its first and its last element decide. */
+const char *window_inside(Emit *e, const Window *w, const Layout *l)
 {
     const char *x = "";
     for (int a = 0; a < w->rank; a++) {
@@ -245,16 +246,16 @@ static void load_pairs(
     end_block(e);
 }
 
-/* Element by element. */
-static void load_elements(
-    Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
+void load_elements(Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *to)
 {
-    DType d = m->tensor->type->dtype;
+    MemParts m;
+    ir_mem_parts(i, &m);
+    DType d = m.tensor->type->dtype;
     Index *c[TILE_MAX_RANK] = { 0 };
     int regs = (int)layout_regs(l), pw = per_word(d);
     DType bits = bits_type(d);
-    const char *pad = pad_value(e, m->pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
-    if (m->pad && bits != d)
+    const char *pad = pad_value(e, m.pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
+    if (m.pad && bits != d)
         pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
     int words = array_len(d, regs);
     bool loop = regs % pw == 0 && words > 1;
@@ -287,7 +288,7 @@ static void load_tile(
     if (shifted != SHIFT_NONE) {
         note_shifted(e, false, w, l);
         if (shifted == SHIFT_PART) {
-            load_elements(e, &m, w, l, ptr, to);
+            load_elements(e, i, w, l, ptr, to);
             end_block(e);
         }
         return;
@@ -325,7 +326,7 @@ static void load_tile(
         load_vectors(e, i, w, l, d, &v, n, ptr, to);
         return;
     }
-    load_elements(e, &m, w, l, ptr, to);
+    load_elements(e, i, w, l, ptr, to);
 }
 
 /* A tile in shared memory. */
@@ -336,7 +337,7 @@ static void load_kept(Emit *e, const Instr *i, const Window *w, const Layout *l,
     ShiftDone words = emit_kept_words(e, i, w, l, ptr);
     if (words == SHIFT_ALL || (words == SHIFT_NONE && emit_kept_copies(e, i, w, l, ptr, m.pad))) return;
     const char *to = declare_tile(e, m.result);
-    if (words == SHIFT_PART) load_elements(e, &m, w, l, ptr, to);
+    if (words == SHIFT_PART) load_elements(e, i, w, l, ptr, to);
     else load_tile(e, i, w, l, ptr, to);
     emit_kept_put(e, i, to);
     if (words == SHIFT_PART) end_block(e);
@@ -348,6 +349,7 @@ void emit_load(Emit *e, Instr *i)
     Window w;
     ir_mem_parts(i, &m);
     keep_order(e, i);
+    if (emit_interleaved_load(e, i)) return;
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w);

@@ -216,6 +216,21 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     note_window(c, g, i, m);
 }
 
+/* Whether the access gathers from a table of so few bytes that lanes touch the same lines wherever they look.
+ */
+static bool looks_up(const Layouter *c, const Instr *i, const MemParts *m)
+{
+    enum { TABLE = 2048 };
+    const Param *p = &c->f->params[m->param];
+    int64_t bytes = dtype_bytes(p->type->dtype);
+    for (int a = 0; a < m->rank; a++) {
+        int64_t extent = c->f->dims[p->dims[a]].extent;
+        if (extent < 1 || extent > TABLE) return false;
+        bytes *= extent;
+    }
+    return i->op == OP_GATHER && bytes <= TABLE;
+}
+
 /* A gather, scatter or atomic operation needs vectors if its indices count by ones. Other elements are each
  * at an address of their own. */
 static void note_indexed(Layouter *c, const Instr *i)
@@ -231,7 +246,7 @@ static void note_indexed(Layouter *c, const Instr *i)
     if (!group_takes_now(c, v)) return;
     int n = kernel_indexed_run(c->f, &c->ranges, i, &axis);
     if (n > 1) note_wide(group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
-    else group_of(c, v)->one_by_one += type_elements(v->type);
+    else if (!looks_up(c, i, &m)) group_of(c, v)->one_by_one += type_elements(v->type);
 }
 
 /* Of several reshapes, that of the largest tile counts, and the last one of these. */
