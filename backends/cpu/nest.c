@@ -248,13 +248,14 @@ static void restart_held(Nest *n)
 /* --- rows -------------------------------------------------------------------------------------------------
  */
 
-/* Where the last store of the row ends, if the row does nothing but store, and may be cut off; NULL: chunks
- * behind it do something. */
+/* Where the last store of the row ends, if the row does nothing but store, and may be cut off: 0 where
+ * nothing is stored. NULL: chunks behind it do something. */
 static LLVMValueRef end_of_stores(Nest *n, Eval *r)
 {
     Gen *g = n->g;
     LLVMValueRef end = NULL;
     int at = 0;
+    bool out = true;
     for (Sink *k = n->step->sinks; k; k = k->next, at++) {
         LLVMValueRef coord[TILE_MAX_RANK];
         Eval e;
@@ -265,11 +266,12 @@ static LLVMValueRef end_of_stores(Nest *n, Eval *r)
         int va = unsqueeze(g, k->value->type, n->at, n->step->rank, coord);
         WindowRow *w = memory_row(&e, n->windows[at], coord, va);
         if (!w->hi) return NULL;
+        out &= memory_row_is_out(r, w);
         RowPlace p = row_enter(&e);
         end = end ? larger(g, end, w->hi) : w->hi;
         row_leave(&e, p);
     }
-    return end;
+    return out ? gen_int(g, 0) : end;
 }
 
 /* Whether chunks of a row that may be cut off are worth a test that all their windows are in range: from
@@ -321,6 +323,7 @@ static void chunks(Nest *n, Eval *r, int lanes)
     int last = n->step->rank - 1;
     int64_t extent = n->step->shape[last], done = 0;
     LLVMValueRef end = end_of_stores(n, r);
+    if (end && LLVMIsNull(end)) return;
     restart_held(n);
     if (extent >= 2 * lanes && !n->held) {
         Loop l;
