@@ -168,6 +168,13 @@ enum {
 
 /* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
  * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
+static bool beside_product(const Step *s)
+{
+    for (const Step *x = s->in ? s->in->first : NULL; x; x = x->next)
+        if (x->kind == STEP_MMA) return true;
+    return false;
+}
+
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0, buffered = 0;
@@ -185,7 +192,8 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     }
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
-    if (lengthy && !(s->in && plan_rare(s->in)))
+    if (s->rank == 1 && beside_product(s)) lanes = base; /* little beside the product's matrix */
+    else if (lengthy && !(s->in && plan_rare(s->in)))
         lanes = (along || narrow || stores) && (g->target->avx512 || work + buffered <= HEAVY) ? 4 * base
                                                                                                : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
