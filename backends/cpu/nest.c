@@ -168,6 +168,13 @@ enum {
 
 /* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
  * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
+static bool beside_product(const Step *s)
+{
+    for (const Step *x = s->in ? s->in->first : NULL; x; x = x->next)
+        if (x->kind == STEP_MMA) return true;
+    return false;
+}
+
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0, buffered = 0;
@@ -185,7 +192,8 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     }
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
-    if (lengthy && !(s->in && plan_rare(s->in)))
+    if (s->rank == 1 && beside_product(s)) lanes = base; /* little beside the product's matrix */
+    else if (lengthy && !(s->in && plan_rare(s->in)))
         lanes = (along || narrow || stores) && (g->target->avx512 || work + buffered <= HEAVY) ? 4 * base
                                                                                                : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
@@ -248,13 +256,14 @@ static void restart_held(Nest *n)
 /* --- rows -------------------------------------------------------------------------------------------------
  */
 
-/* Where the last store of the row ends, if the row does nothing but store, and may be cut off; NULL: chunks
- * behind it do something. */
+/* Where the last store of the row ends, if the row does nothing but store, and may be cut off: 0 where
+ * nothing is stored. NULL: chunks behind it do something. */
 static LLVMValueRef end_of_stores(Nest *n, Eval *r)
 {
     Gen *g = n->g;
     LLVMValueRef end = NULL;
     int at = 0;
+    bool out = true;
     for (Sink *k = n->step->sinks; k; k = k->next, at++) {
         LLVMValueRef coord[TILE_MAX_RANK];
         Eval e;
@@ -265,11 +274,12 @@ static LLVMValueRef end_of_stores(Nest *n, Eval *r)
         int va = unsqueeze(g, k->value->type, n->at, n->step->rank, coord);
         WindowRow *w = memory_row(&e, n->windows[at], coord, va);
         if (!w->hi) return NULL;
+        out &= memory_row_is_out(r, w);
         RowPlace p = row_enter(&e);
         end = end ? larger(g, end, w->hi) : w->hi;
         row_leave(&e, p);
     }
-    return end;
+    return out ? gen_int(g, 0) : end;
 }
 
 /* Whether chunks of a row that may be cut off are worth a test that all their windows are in range: from
@@ -321,6 +331,7 @@ static void chunks(Nest *n, Eval *r, int lanes)
     int last = n->step->rank - 1;
     int64_t extent = n->step->shape[last], done = 0;
     LLVMValueRef end = end_of_stores(n, r);
+    if (end && LLVMIsNull(end)) return;
     restart_held(n);
     if (extent >= 2 * lanes && !n->held) {
         Loop l;

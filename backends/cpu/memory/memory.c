@@ -178,6 +178,14 @@ static bool behind_chunk(const Eval *e, LLVMValueRef c, int64_t *behind)
     return c == e->at;
 }
 
+/* Whether a row of the window is in range from its beginning to its end, or nowhere, so that a chunk is never
+ * cut off: the window is as wide as its tensor. */
+static bool all_or_none(const Window *w, const WindowRow *r)
+{ return r->va >= 0 && r->ok && !w->hi[r->va] && w->is_unit[r->va] && !w->aside; }
+
+bool memory_row_is_out(const Eval *row, const WindowRow *r)
+{ return !row->assume && row->plain && row->plain == r->ok && all_or_none(r->w, r); }
+
 /* Records the facts about a window that the row's chunks assume. c: where this chunk begins in the window. */
 static void assume_plain(Eval *e, const Window *w, const WindowRow *r, LLVMValueRef c, int va)
 {
@@ -188,16 +196,19 @@ static void assume_plain(Eval *e, const Window *w, const WindowRow *r, LLVMValue
     RowPlace p = row_enter(e);
     LLVMValueRef ok = w->is_unit[va] ? NULL : w->unit[va];
     if (ok) row->side = both(g, row->side, ok);
-    if (r->hi) {
+    if (all_or_none(w, r)) ok = r->ok;
+    else if (r->hi) {
         ok = both(g, ok, icmp(g, LLVMIntSGE, r->hi, gen_int(g, w->shape[va])));
         if (beginning(r->lo)) ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
+    }
+    if (r->hi) {
         LLVMValueRef from = LLVMBuildSub(g->b, r->lo, gen_int(g, behind), ""),
                      upto = LLVMBuildSub(g->b, r->hi, gen_int(g, behind), "");
         row->from = row->from ? larger(g, row->from, from) : from;
         row->upto = row->upto ? smaller(g, row->upto, upto) : upto;
         row->n_cut++;
     }
-    if (ok) row->plain = both(g, row->plain, ok);
+    if (ok && ok != row->plain) row->plain = both(g, row->plain, ok);
     row_leave(e, p);
 }
 
@@ -227,6 +238,7 @@ static LLVMValueRef plain_chunk(
         assume_plain(e, w, r, coord[va], va);
         return NULL;
     }
+    if (all_or_none(w, r)) return r->ok;
     LLVMValueRef cond = r->hi ? in_range(e->g, r, coord[va], lanes) : NULL;
     return lanes > 1 && !w->not_unit[va] && !w->is_unit[va] ? both(e->g, cond, w->unit[va]) : cond;
 }
@@ -268,6 +280,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
+    if (e->row_eval && memory_row_is_out(e->row_eval, r)) return gen_splat(g, w->pad, lanes);
     bool masked = va >= 0 && w->is_unit[va] && memory_has_masks(g, lanes);
     if (masked && e->row_eval) return cut_load(g, w, r, ptr, coord[va], lanes);
     if (lanes > 1 && many_windows(e)) return walk_load(g, w, r, coord[va], va, lanes);
@@ -276,9 +289,10 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef fast = gen_load(g, w->dtype, lanes, ptr);
     LLVMBasicBlockRef fast_end = gen_here(g);
     gen_else(g, &f);
-    LLVMValueRef slow = lanes <= 1 ? w->pad
-                        : masked   ? cut_load(g, w, r, ptr, coord[va], lanes)
-                                   : walk_load(g, w, r, coord[va], va, lanes);
+    LLVMValueRef slow = lanes <= 1          ? w->pad
+                        : all_or_none(w, r) ? gen_splat(g, w->pad, lanes)
+                        : masked            ? cut_load(g, w, r, ptr, coord[va], lanes)
+                                            : walk_load(g, w, r, coord[va], va, lanes);
     LLVMBasicBlockRef slow_end = gen_here(g);
     gen_endif(g, &f);
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(fast), "");
@@ -434,10 +448,11 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
         plain_store(g, w, r, v, ptr);
         return;
     }
+    if (e->row_eval && memory_row_is_out(e->row_eval, r)) return;
     If f;
     gen_if(g, &f, cond);
     plain_store(g, w, r, v, ptr);
-    if (lanes > 1) {
+    if (lanes > 1 && !all_or_none(w, r)) {
         gen_else(g, &f);
         if (w->is_unit[va] && memory_has_masks(g, lanes))
             masked_store(

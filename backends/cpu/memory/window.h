@@ -48,6 +48,9 @@ struct WindowRow {
 Window *memory_window(Gen *, Instr *);
 /* Whether the whole window is in range (i1; NULL: always). */
 LLVMValueRef window_is_whole(Gen *, const Window *);
+/* Whether it is known that no element of the row is in range: the code is that of rows which are not in range
+ * as a whole, and the row is never cut off. */
+bool memory_row_is_out(const Eval *row, const WindowRow *);
 LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
 /* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy
  * during all of them. */

@@ -286,6 +286,28 @@ static int lower_and_wider(Search *z, int from)
     return from;
 }
 
+/* On a CPU, half of every size at once: tiles that masks cut along a diagonal are better when they are
+ * smaller along both sides, and worse when they are smaller along one. */
+static int half_sizes(Search *z, int from)
+{
+    uint8_t at[MOST_NAMES];
+    const int first = z->n_points;
+    int halves = 0;
+    memcpy(at, z->point[from].at, sizeof at);
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        if (m->hint || m->derived || m->values[0].kind != FRONT_INT || m->fixed) continue;
+        const int half = place_of(m, useful(z, m), value_of(z, from, j) / 2);
+        if (half < 0) return from;
+        at[j] = (uint8_t)half;
+        halves++;
+    }
+    if (halves < 2 || z->n_points >= z->most) return from;
+    search_add(z, at);
+    search_estimate(z);
+    return z->n_points > first && z->point[first].ns < z->point[from].ns * BETTER_SHAPE ? first : from;
+}
+
 /* Adds the point with each value clipped to what is useful; returns its number. */
 static int clipped_start(Search *z)
 {
@@ -448,7 +470,7 @@ int search_autos(Search *z)
     if (fits) now = larger_steps(z, now);
     if (fits && z->point[now].products) now = search_other_shape(z, now, false);
     now = improve_all(z, now, MOST_AUTO);
-    if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
+    if (fits && cpu && z->front->products) now = half_sizes(z, lower_and_wider(z, now));
     if (!fits) return overfull(z, now);
     return z->p->device.model && !cpu
                ? search_fewest_programs(z, search_smallest_ctas(z, other_warps(z, now)))
