@@ -166,8 +166,7 @@ enum {
     MOST_HELD_COST = 64, /* instructions of a row that is written out chunk by chunk */
 };
 
-/* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
- * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
+/* Whether a matrix product stands among the steps beside this one. */
 static bool beside_product(const Step *s)
 {
     for (const Step *x = s->in ? s->in->first : NULL; x; x = x->next)
@@ -175,6 +174,8 @@ static bool beside_product(const Step *s)
     return false;
 }
 
+/* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
+ * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0, buffered = 0;
