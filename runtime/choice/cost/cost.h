@@ -106,7 +106,7 @@ double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 /* The same where programs without products take registers for all tiles that are in use at once, and a warp
  * waits for its own instructions. Other warps and CTAs for the same tiles have to be better by both: the
  * vendor's compiler takes a number of registers between the two, and often less than this one, so that this
- * estimate alone ranks tiles of different sizes worse (bench/notes/choice.md, "Warps and CTAs"). */
+ * estimate alone ranks tiles of different sizes worse (bench/notes/choice.md, "Rows and registers"). */
 double cost_estimate_carefully(const Cost *, const CostDevice *);
 
 /* cost_registers.c: registers of a thread that the code wants. */
