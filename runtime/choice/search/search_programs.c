@@ -55,6 +55,7 @@ int search_programs(Search *z, int best)
     int found = best;
     double least = BETTER;
     if (best < 0 || warps < 0 || ctas < 0 || z->p->only_if_needed) return best;
+    if (z->point[best].bound == BOUND_MEMORY) return best; /* other warps move as many bytes */
     if (z->point[best].products || z->point[best].uncertain || z->point[best].may_keep ||
         !(z->point[best].ns < INFINITY))
         return best;
