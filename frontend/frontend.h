@@ -113,6 +113,7 @@ typedef struct FrontKernel {
     bool products;       /* the kernel calls `mma` */
     bool gathers;        /* and `gather` */
     bool loops;          /* the kernel has loops that are not unrolled */
+    bool hinted;         /* a clause says more than the grid: hints, a raster, a remap */
     /* Names of dimensions that are themselves extents of the grid, if the grid has several axes and the
      * kernel neither products nor loops. If such an axis has few programs, `pack` needs to know how many. */
     int n_counted;

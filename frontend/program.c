@@ -194,6 +194,7 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid"))
             describe_grid(s, ast, info, eval, n->kids[1]->kids[i]->kids[0]);
+        else info->k.hinted = true;
     list_autos(s, info);
     program_find_keys(s, ast, info);
     if (info->n_autos) set_auto_defaults(s, ast, info);

@@ -48,6 +48,7 @@ static void print_count(const Problem *p, const char *config, const ProblemCount
 #undef D
     Bound bound = BOUND_PROGRAMS;
     if (c->ok && p->device.model) printf(", \"estimate\": %.6g", cost_estimate(cost, &p->device, &bound));
+    if (c->ok && p->device.model) printf(", \"careful\": %.6g", cost_estimate_carefully(cost, &p->device));
     printf(", \"limit\": \"%s\"}", bound_name(bound));
 }
 

@@ -2,6 +2,7 @@
  * (cost_walk.c), and their mean is taken; the programs that run at once are walked again for the windows that
  * they share. */
 #include "runtime/choice/cost/cost_walk.h"
+#include "runtime/drivers/gpu_facts.h"
 #include <math.h>
 
 enum { SAMPLES = 5, MOST_WALKED = 1024 };
@@ -283,6 +284,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     if (out->words > cost_held_words(&w)) out->words = cost_held_words(&w);
     out->live = cost_live_words(&w);
     out->gathered = cost_gathered_words(&w);
+    out->abreast = gpu_abreast(code->plan->abreast, programs, (int64_t)d->units * d->target->sm_ctas);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
     out->shared_bytes = code->shared_bytes;

@@ -55,6 +55,7 @@ typedef struct Cost {
     bool loops;               /* there is a loop, of whatever size */
     double stages;            /* of the shortest of those, for so many iterations; 0: none in a loop */
     int consumers;            /* warpgroups with products of their own, 0: no roles */
+    int abreast;              /* programs of one warp that share a CTA; 1: none do */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */
     int live;                 /* the same: all tiles, where the most of them are in use at once */
@@ -102,6 +103,11 @@ void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *en
     const CostDevice *, Cost *out);
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
+/* The same where programs without products take registers for all tiles that are in use at once, and a warp
+ * waits for its own instructions. Other warps and CTAs for the same tiles have to be better by both: the
+ * vendor's compiler takes a number of registers between the two, and often less than this one, so that this
+ * estimate alone ranks tiles of different sizes worse (bench/notes/choice.md, "Rows and registers"). */
+double cost_estimate_carefully(const Cost *, const CostDevice *);
 
 /* cost_registers.c: registers of a thread that the code wants. */
 double cost_registers_wanted(const Cost *, const DeviceModel *);

@@ -44,18 +44,21 @@ static double clusters_at_once(const Estimate *e, int cluster)
     return fmax(1, units / gpc * (gpc / cluster) + units % gpc / cluster);
 }
 
-/* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that
- * it may. Where warpgroups hand registers over (setmaxnreg, of which one consumer alone has no need), it
- * takes all that the launch bounds allow: PTX ISA 9.7.20 asks for that. */
+/* Programs that a multiprocessor holds: CTAs, of which each may have several of one warp. Where loads go by
+ * shifted vectors, the compiler takes all registers that it may. Where warpgroups hand registers over
+ * (setmaxnreg, of which one consumer alone has no need), it takes all that the launch bounds allow: PTX
+ * ISA 9.7.20 asks for that. */
 static double resident_ctas(const Estimate *e)
 {
     const Cost *c = e->c;
-    double wanted = ceil((cost_registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
+    double tiles = cost_registers_wanted(c, e->m);
+    if (e->careful) tiles = fmax(tiles - e->m->registers_plain, c->live) + e->m->registers_beside;
+    double wanted = ceil((tiles + e->m->registers_launch) / 8) * 8;
     double registers = c->shifted || c->consumers > 1 ? c->registers : fmin(c->registers, wanted);
     double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
     n = fmin(n, floor((double)e->t->sm_threads / c->threads));
     n = fmin(n, floor((double)e->t->sm_registers / (c->threads * registers)));
-    return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
+    return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas * (e->careful ? c->abreast : 1));
 }
 
 /* --- one iteration of a program's loop ---------------------------------------------------------------- */
@@ -141,8 +144,13 @@ static double unhidden_part(const Estimate *e, double groups)
 }
 
 /* Without products all of the arithmetic has to be issued. A multiprocessor has a scheduler for each warp of
- * a warpgroup, and fewer warps leave some of them without work. */
-static double issued_part(double groups) { return fmax(1, 1 / groups); }
+ * a warpgroup, and fewer warps leave some of them without work. The careful estimate also counts that a warp
+ * waits for the results of its own instructions, while few others have something to do. */
+static double issued_part(const Estimate *e, double groups)
+{
+    double few = e->m->issue_warps / groups;
+    return e->careful ? sqrt(1 + few * few) : fmax(1, 1 / groups);
+}
 
 /* The part of the arithmetic that products do not hide. Copies of a few bytes each are issued by the warps
  * that multiply, between their products, and have nothing to hide behind. */
@@ -201,7 +209,7 @@ static double work_time(const Estimate *e, double groups)
 {
     const Iteration *t = &e->iteration;
     if (!multiplies(e->c))
-        return BLEND(e->m->blend_iteration, t->products, issued_part(groups) * t->arithmetic);
+        return BLEND(e->m->blend_iteration, t->products, issued_part(e, groups) * t->arithmetic);
     double products = t->products * few_warpgroups(e, groups), other = t->arithmetic;
     bool longer = e->c->computed > 0 && !e->c->chained && other > products;
     return longer ? other + unhidden(e, groups) * products : products + unhidden(e, groups) * other;
@@ -328,7 +336,7 @@ static double bytes_from_memory(const Estimate *e)
     double kept = fmin(c->unique, e->resident * e->units / c->cluster * (c->in - c->again + c->out)),
            room = m->l2_keeps * (double)e->l2_bytes;
     double lost = kept > room ? 1 - room / kept : 0;
-    double words = fmax(c->held, fmax(c->words, c->gathered)), spilled = 0;
+    double words = fmax(c->held, e->careful ? c->words : fmax(c->words, c->gathered)), spilled = 0;
     double over =
         fmax(0, words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room) * spilled_beside(e);
     if (!e->rows) over = fmax(over, c->live - cost_registers_most(c, e->t));
@@ -402,7 +410,8 @@ static Bound bound_of(const Estimate *e, double part, double memory, double rest
     const DeviceModel *m = e->m;
     if (part < m->bound_by_rows) return BOUND_LOADS;
     if (memory > m->bound_by_memory * rest) return BOUND_MEMORY;
-    double work = multiplies(e->c) ? t->products : fmax(t->products, issued_part(e->groups) * t->arithmetic);
+    double work =
+        multiplies(e->c) ? t->products : fmax(t->products, issued_part(e, e->groups) * t->arithmetic);
     if (t->alone > m->bound_by_loads * t->pace && t->wait > work) return BOUND_LOADS;
     if (!multiplies(e->c) && t->arithmetic > fmax(t->l2, t->feed)) return BOUND_ARITHMETIC;
     if (t->l2 > t->products) return BOUND_L2;
@@ -410,9 +419,10 @@ static Bound bound_of(const Estimate *e, double part, double memory, double rest
     return t->arithmetic > t->matrix ? BOUND_ARITHMETIC : BOUND_PRODUCTS;
 }
 
-static Estimate estimate_of(const Cost *c, const CostDevice *d)
+static Estimate estimate_of(const Cost *c, const CostDevice *d, bool careful)
 {
     Estimate e = { .c = c, .m = d->model, .t = d->target, .units = d->units, .l2_bytes = d->l2_bytes };
+    e.careful = careful;
     e.iterations = fmax(1, c->iterations);
     e.groups = c->consumers ? c->consumers : c->threads / 128.0;
     e.programs = (double)c->programs * clusters_of_a_program(c) / clusters_at_once(&e, c->cluster);
@@ -437,9 +447,9 @@ static double l2_hits_time(const Estimate *e)
     return fmax(0, moved - c->memory) / (e->m->l2_loads * e->units);
 }
 
-double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
+static double estimate(const Cost *c, const CostDevice *d, bool careful, Bound *bound)
 {
-    Estimate e = estimate_of(c, d);
+    Estimate e = estimate_of(c, d, careful);
     estimate_iteration(&e);
     bool bounded = e.loops && c->registers < e.t->max_registers;
     if ((e.rows || bounded) && !c->shifted) { /* the compiler takes all registers that it may */
@@ -453,4 +463,13 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;
+}
+
+double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
+{ return estimate(c, d, false, bound); }
+
+double cost_estimate_carefully(const Cost *c, const CostDevice *d)
+{
+    Bound bound;
+    return estimate(c, d, true, &bound);
 }

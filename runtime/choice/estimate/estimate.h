@@ -23,12 +23,13 @@ typedef struct Estimate {
     double iterations; /* of a program's loop */
     double groups;     /* warpgroups of a program that do arithmetic */
     double programs;   /* of a multiprocessor */
-    double resident;   /* CTAs that it holds */
+    double resident;   /* those of them that it holds at once, a CTA each; of one warp several in a CTA */
     double share;      /* the part of a row's work that one CTA of its cluster has */
     bool plain;        /* products with little arithmetic beside them: they ask for data fastest */
     bool rows;         /* rows that are held while they are reduced */
     bool many_rows;    /* more of them than fit the multiprocessor at once */
     bool loops;        /* loads to registers in a loop: nothing runs ahead of an iteration */
+    bool careful;      /* see cost_estimate_carefully */
     Iteration iteration;
 } Estimate;
 

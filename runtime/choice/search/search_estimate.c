@@ -107,6 +107,26 @@ static void take_hints(SearchPoint *p, const Hints *h)
     p->warps_given = h->warps > 0;
 }
 
+/* What the search asks of what is counted, besides the estimate. */
+static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
+{
+    p->uncertain = c->uncertain;
+    p->cp_async = c->cp_async > 0;
+    p->ragged = c->ragged;
+    p->trips = (p->waits = c->trips + c->trips_ahead) > 0;
+    p->few_stages = c->consumers > 0 && c->stages > 0 && c->stages <= FEW_STAGES;
+    p->one_stage = p->few_stages && c->stages <= 1;
+    p->products = c->wgmma + c->mma > 0;
+    p->words = c->words;
+    p->live = c->live;
+    p->full = cost_registers_full(c);
+    p->spilled = cost_spilled_byte(c, d);
+    p->held = c->held;
+    p->shared = c->shared;
+    p->iterations = c->iterations;
+    p->again = c->again / fmax(1, c->in);
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -148,27 +168,14 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     }
     Cost cost;
     cost_count(s, f, &code, &env, programs, &q->device, &cost);
-    p->uncertain = cost.uncertain;
-    p->cp_async = cost.cp_async > 0;
+    take_cost(p, &cost, &q->device);
     p->divided = code.plan->split_k > 1;
-    take_hints(p, &f->hints);
-    p->ragged = cost.ragged;
-    p->trips = (p->waits = cost.trips + cost.trips_ahead) > 0;
-    p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
-    p->one_stage = p->few_stages && cost.stages <= 1;
-    p->products = cost.wgmma + cost.mma > 0;
     p->rows = holds_rows(&cost) && !kernel_row_start(f, code.plan).bytes;
-    p->words = cost.words;
-    p->live = cost.live;
-    p->full = cost_registers_full(&cost);
-    p->spilled = cost_spilled_byte(&cost, &q->device);
-    p->held = cost.held;
-    p->shared = cost.shared;
-    p->iterations = cost.iterations;
-    p->again = cost.again / fmax(1, cost.in);
+    take_hints(p, &f->hints);
     if (!may_hold(z, p, &cost) || of_lone_warps(z, p)) return;
-    p->ns =
-        search_doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
+    const double doubt = search_doubt(&cost, q->device.model, p == &z->point[0]);
+    p->ns = doubt * cost_estimate(&cost, &q->device, &p->bound);
+    p->careful = doubt * cost_estimate_carefully(&cost, &q->device);
 }
 
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)

@@ -69,6 +69,7 @@ typedef struct SearchPoint {
     double live; /* words of a thread that are in use together (cost.h) */
     double full, spilled; /* the part of its registers that tiles take at least; what each byte that a thread
                              spills adds to ns */
+    double careful;       /* the careful estimate, as ns is the plain one */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
@@ -210,6 +211,11 @@ int search_hint_name(const Search *, HintId); /* the name of a hint that is sear
 
 /* search_others.c: fills what is to be taken instead of point `best`, which `out` has, if that spills. */
 void search_others(Search *, int best, SearchResult *out);
+
+/* search_programs.c: the point to take for `best`, whose programs may have other warps, and CTAs other
+ * bounds.
+ */
+int search_programs(Search *, int best);
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */
 int search_rows(Search *, int best);

@@ -1,0 +1,73 @@
+/* search_programs.c: in the search (search.h), how many warps the programs of the best sizes have, and how
+ * many CTAs of them launch bounds leave room for. The passes decide this by what one program looks like
+ * (passes/kernel/schedule/cta_size.c, occupancy.c). Whether the launch has so few programs that more warps of
+ * each are needed, or a last round of a few that CTAs with fewer registers would not need, only an estimate
+ * of the launch says.
+ *
+ * It is looked at for kernels without products and without rows that shared memory may keep (search_kept.c),
+ * whose source and launch say nothing of it. */
+#include "runtime/choice/search/search_points.h"
+#include <math.h>
+
+/* Ratio of estimates, the plain and the careful one, below which other warps and CTAs are taken. */
+static const double BETTER = 0.9;
+
+static void consider(Search *z, int from, int name, int value)
+{
+    uint8_t at[MOST_NAMES];
+    memcpy(at, z->point[from].at, sizeof at);
+    at[name] = (uint8_t)value;
+    search_add(z, at);
+}
+
+/* Up to four times as many warps, and a quarter. */
+static void consider_warps(Search *z, int from, int name)
+{
+    enum { TIMES = 4 };
+    const int64_t now = z->point[from].threads / z->p->device.target->wave;
+    for (int v = 0; v < search_listed(&z->name[name]); v++) {
+        const int64_t warps = z->name[name].values[v].i;
+        if (warps != now && warps <= TIMES * now && now <= TIMES * warps) consider(z, from, name, v);
+    }
+}
+
+/* As many CTAs as a multiprocessor has programs, so that all of them run at once. */
+static void consider_ctas(Search *z, int from, int name)
+{
+    const SearchPoint *p = &z->point[from];
+    const int64_t units = z->p->device.units, programs = (p->programs + units - 1) / units;
+    for (int v = 0; v < search_listed(&z->name[name]); v++) {
+        const int64_t ctas = z->name[name].values[v].i;
+        if (ctas < programs || ctas * p->threads > z->p->device.target->sm_threads) continue;
+        consider(z, from, name, v);
+        return;
+    }
+}
+
+/* How much less the point takes, by the estimate that says so least. */
+static double gain(const SearchPoint *p, const SearchPoint *than)
+{ return fmax(p->ns / than->ns, p->careful / than->careful); }
+
+int search_programs(Search *z, int best)
+{
+    const int warps = search_hint_name(z, HINT_warps), ctas = search_hint_name(z, HINT_occupancy);
+    const int first = z->n_points;
+    int found = best;
+    double least = BETTER;
+    if (best < 0 || warps < 0 || ctas < 0 || z->p->only_if_needed) return best;
+    if (z->point[best].bound == BOUND_MEMORY) return best; /* other warps move as many bytes */
+    if (z->point[best].products || z->point[best].uncertain || z->point[best].may_keep ||
+        !(z->point[best].ns < INFINITY))
+        return best;
+    z->most = MOST_POINTS;
+    consider_warps(z, best, warps);
+    consider_ctas(z, best, ctas);
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++) {
+        const double now = gain(&z->point[i], &z->point[best]);
+        if (z->point[i].full > 1 || !(now < least)) continue;
+        found = i;
+        least = now;
+    }
+    return found;
+}
