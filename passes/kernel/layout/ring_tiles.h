@@ -14,8 +14,8 @@ typedef struct RingStrip {
     int64_t start;
 } RingStrip;
 
-/* Finds the reads in a block from `behind` on, which follows the sums. False: there are none, or their parts may not come
- * in another order, because other operations on rings lie between them or between their puts. */
+/* Finds the reads in a block from `behind` on, which follows the sums. False: there are none, or their parts
+ * may not come in another order, because other operations on rings lie between them or between their puts. */
 bool ring_tiles_find(Arena *, Instr *behind, RingTiles *);
 
 /* The index of the read of the value; -1: it is none of them. */
