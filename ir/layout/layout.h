@@ -194,6 +194,9 @@ const Layout *layout_part(Arena *a, const Layout *l, int axis, int32_t extent);
  * fit max_bytes: the layout to store an accumulator from. Within a warp, so layout_convert needs only
  * shuffles. l itself where nothing can be gained. */
 const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes);
+/* l with registers exchanged in each thread so that 2^bits consecutive elements along `axis` are consecutive
+ * registers, as those are that share a word. l itself where a thread does not have them. */
+const Layout *layout_units_first(Arena *a, const Layout *l, int axis, int bits);
 /* l on `blocks` CTAs: what the upper warps hold, the warps of the other CTAs hold. Where the warps do not
  * divide so and `blocks` is a power of two, neighbouring warps are in different CTAs. NULL where neither is
  * possible. */

@@ -320,6 +320,23 @@ const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_byt
     return changed ? layout_build(a, &b, NULL) : l;
 }
 
+const Layout *layout_units_first(Arena *a, const Layout *l, int axis, int bits)
+{
+    LayoutBuild b;
+    layout_build_from(&b, l);
+    for (int i = 0; i < bits; i++) {
+        int32_t want[LAYOUT_MAX_RANK] = { 0 }, other[LAYOUT_MAX_RANK];
+        int at = 0;
+        want[axis] = 1 << i;
+        while (at < b.nbit[LAYOUT_REG] && memcmp(b.basis[LAYOUT_REG][at], want, sizeof want)) at++;
+        if (at == b.nbit[LAYOUT_REG]) return l;
+        memcpy(other, b.basis[LAYOUT_REG][i], sizeof other);
+        memcpy(b.basis[LAYOUT_REG][i], want, sizeof want);
+        memcpy(b.basis[LAYOUT_REG][at], other, sizeof other);
+    }
+    return layout_build(a, &b, NULL);
+}
+
 const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n)
 {
     LayoutBuild b;

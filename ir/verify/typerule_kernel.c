@@ -112,8 +112,7 @@ const char *rule_RING_READ(Rule *r)
 {
     TRY(rule_tile_declared(r));
     const Type *v = T(r, 0), *t = r->results[0];
-    if (v->kind != TYPE_SHARED || v->rank != 3 || v->dtype != t->dtype || t->rank != 2)
-        WHY("ring_read of %s to %s", STR(v), STR(t));
+    if (v->kind != TYPE_SHARED || v->rank != 3 || t->rank != 2) WHY("ring_read of %s to %s", STR(v), STR(t));
     return NULL;
 }
 
@@ -134,7 +133,9 @@ const char *rule_COPY(Rule *r)
         WHY("`im2col` is of a ring_put and has four numbers for each axis of pixels");
     int n = 2 + parts + T(r, 1)->rank + (pixels ? pixels->n / 4 : 0);
     if (r->n != n) WHY("%d operands, must be %d", r->n, n);
-    if (T(r, 0)->dtype != T(r, 1)->dtype) WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
+    bool whole_stages = r->op == OP_RING_PUT && rule_attr(r, ATTR_COUNT); /* whatever lies there else */
+    if (T(r, 0)->dtype != T(r, 1)->dtype && !whole_stages)
+        WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
     for (int k = 2; k < r->n; k++)
         if (!rule_is_offset(T(r, k)) && !(T(r, k)->kind == TYPE_TILE && dtype_is_int(T(r, k)->dtype)))
             WHY("offset %d is %s, must be an integer scalar or a tile of positions", k - 2, STR(T(r, k)));

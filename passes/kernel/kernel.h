@@ -279,8 +279,11 @@ int64_t kernel_ring_align(const LayoutShared *);
 /* A tile that occupies `parts` stages of a ring side by side (epilogue_loads.c): the layout of the part in
  * one stage. */
 const LayoutShared *kernel_stage_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
-/* The layout of so many columns of that tile in registers, which is the layout of accumulators. */
-const Layout *kernel_stage_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
+/* The layout of such a part in registers, of which `whole` is one beside the next: what threads have of the
+ * whole, or else fragments of accumulators. */
+const Layout *kernel_stage_registers(Session *, const KernelPlan *, const Instr *read, const Layout *whole);
+/* The layout of the whole, of such parts, that moves the fewest elements where it shall become `own`. */
+const Layout *kernel_stages_registers(Session *, const KernelPlan *, const Instr *read, const Layout *own);
 
 /* The layout for a scan or a sort along `axis`: each thread holds a run of consecutive elements. The next run
  * is in the next lane, and after the last lane in the next warp. */

@@ -113,7 +113,7 @@ static const LayoutShared *stage_layout(Emit *e, const Instr *put, int parts)
         columns = x->v[a];
     }
     return kernel_stage_part(
-        &e->s->arena, rows, columns, parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
+        &e->s->arena, rows, columns, parts, dtype_bytes(ir_operand(put, 1)->type->dtype));
 }
 
 /* A copy of a window to a stage of the ring. Of a tile in several stages it is the part that begins at
@@ -237,15 +237,16 @@ static void emit_put(Emit *e, Instr *i)
     }
 }
 
-/* For each part: wait, read fragments by ldmatrix, release the stage. */
+/* For each part: wait, read what a thread has of it, by ldmatrix where that is fragments, and release the
+ * stage. */
 static void emit_ring_read(Emit *e, Instr *i)
 {
     const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     const Type *t = ir_result(i)->type;
-    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), columns = (int)(t->shape[1] / parts);
+    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
     const LayoutShared *s =
         kernel_stage_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
-    const Layout *l = kernel_stage_fragments(e->s, e->plan, i, columns);
+    const Layout *l = kernel_stage_registers(e->s, e->plan, i, layouts_get(&e->plan->layouts, t));
     const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0", *to = declare_tile(e, ir_result(i));
     LayoutVector v;
     layout_shared_vector(l, s, 16, &v);

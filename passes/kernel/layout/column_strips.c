@@ -11,10 +11,11 @@
  * at once, beside the sums: two rows of weights for 256 columns take 128 registers, as many as the sums. The
  * registers of a strip's sums are free when the strip is done. Slices and concatenations rename registers.
  *
- * Requires: NVIDIA; layouts; sums of a product in a block that runs once a program; threads that hold more
- * than leaves registers for addresses; strips in which each thread has of each strip what it has of the first
- * (layout_part); loads that no write stands behind before the strips, or tiles that come through rings by
- * whole stages (ring_tiles.c). A load may stand under a condition of the program, with zeros elsewhere
+ * Requires: NVIDIA; layouts; sums of a product, or parts of their columns that lie where the sums are
+ * (of_sums.c), in a block that runs once a program; threads that hold more than leaves registers for
+ * addresses; strips in which each thread has of each strip what it has of the first (layout_part); loads that
+ * no write stands behind before the strips, or tiles that come through rings by whole stages (ring_tiles.c).
+ * A load may stand under a condition of the program, with zeros elsewhere
  * (multicast). What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything.
  */
 #include "passes/kernel/layout/strips.h"
@@ -81,13 +82,20 @@ static bool cuts_rings(const Strips *x)
     return all;
 }
 
-static bool try_sum(KernelContext *c, Value *sum, bool rings)
+/* Sums, or a part of their columns that is made of them by slices and reshapes, and what follows them. */
+typedef struct Sums {
+    Value *value;
+    Instr *behind;
+} Sums;
+
+static bool try_sum(KernelContext *c, const Sums *sums, bool rings)
 {
     Strips x;
+    Value *sum = sums->value;
     strips_init(&x, c, sum->def->block);
     x.sum = sum;
     x.length = sum->type->shape[sum->type->rank - 1];
-    if (rings && !ring_tiles_find(&c->s->arena, sum, &x.rings)) return false;
+    if (rings && !ring_tiles_find(&c->s->arena, sums->behind, &x.rings)) return false;
     find_members(&x);
     if (!x.roots.len || !x.first) return false;
     strips_find_taken(&x);
@@ -120,15 +128,36 @@ static bool holds_sums(const Instr *i, const Value *v)
 
 typedef struct Found {
     KernelContext *c;
-    ValueList sums;
+    VEC(Sums) sums;
 } Found;
+
+static void note_sums(Found *x, Value *v, Instr *behind)
+{
+    Sums sums = { v, behind };
+    vec_push(&x->c->s->arena, &x->sums, sums);
+}
+
+/* Parts of the columns, which lie where the sums are (of_sums.c). */
+static void find_parts(Found *x, Value *v, Instr *behind)
+{
+    for (Use *u = v->uses; u; u = u->next) {
+        Instr *i = u->user;
+        if ((i->op != OP_SLICE && i->op != OP_RESHAPE) || i->block != behind->block || !ir_result(i)->uses)
+            continue;
+        if (ir_result(i)->type->rank == 2 && ir_result(i)->type->layout) note_sums(x, ir_result(i), behind);
+        find_parts(x, ir_result(i), behind);
+    }
+}
 
 static void find_sums(void *user, Instr *i)
 {
     Found *x = user;
     if (!runs_once(i->block)) return;
     for (int k = 0; k < i->n_results; k++)
-        if (holds_sums(i, &i->results[k])) vec_push(&x->c->s->arena, &x->sums, &i->results[k]);
+        if (i->next && holds_sums(i, &i->results[k])) {
+            note_sums(x, &i->results[k], i->next);
+            find_parts(x, &i->results[k], i->next);
+        }
 }
 
 bool kernel_pass_column_strips(KernelContext *c)
@@ -137,6 +166,6 @@ bool kernel_pass_column_strips(KernelContext *c)
     bool changed = false;
     ir_walk(c->f->body, find_sums, &x);
     for (size_t k = 0; k < x.sums.len; k++)
-        changed |= try_sum(c, x.sums.data[k], true) || try_sum(c, x.sums.data[k], false);
+        changed |= try_sum(c, &x.sums.data[k], true) || try_sum(c, &x.sums.data[k], false);
     return changed;
 }

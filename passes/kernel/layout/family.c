@@ -434,6 +434,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = toward_left(c, g, rank, tile);
+        if (!l) l = group_of_sums(c, g, rank, tile);
         if (!l) l = group_of_joined_records(c, g, rank, tile);
         if (!l) l = group_of_records(c, g, rank, shape);
         if (!l) l = group_before_records(c, g, rank, tile);

@@ -103,6 +103,10 @@ bool group_accesses_well(Layouter *, const Group *, const Layout *);
  */
 const Layout *group_beside_records(Layouter *, const Instr *load);
 
+/* of_sums.c: the layout of what a product's sums become by shape alone, where they are; NULL: there is none.
+ */
+const Layout *group_of_sums(Layouter *, Group *, int rank, const int32_t *tile);
+
 /* blocks.c: a layout of blocks, for what accesses and reductions want. */
 const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
 

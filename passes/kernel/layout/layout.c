@@ -351,10 +351,9 @@ static void fix_wgmma(Layouter *c, Instr *i)
 
 static void fix_ring_read(Layouter *c, Instr *i)
 {
-    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
-    const Layout *l = layout_concat(&c->s->arena,
-        kernel_stage_fragments(c->s, c->p, i, (int)(ir_result(i)->type->shape[1] / parts)), 1, parts);
-    if (!layout_equal(l, layouts_get(&c->p->layouts, ir_result(i)->type))) layouter_result_in(c, i, 0, l);
+    const Layout *own = layouts_get(&c->p->layouts, ir_result(i)->type),
+                 *l = kernel_stages_registers(c->s, c->p, i, own);
+    if (!layout_equal(l, own)) layouter_result_in(c, i, 0, l);
 }
 
 static void fix_instr(Layouter *c, Instr *i)

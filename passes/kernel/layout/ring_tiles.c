@@ -72,12 +72,12 @@ static int count_in(const Block *b, bool (*is_one)(const Instr *))
     return n;
 }
 
-bool ring_tiles_find(Arena *a, const Value *sum, RingTiles *t)
+bool ring_tiles_find(Arena *a, Instr *behind, RingTiles *t)
 {
     *t = (RingTiles){ 0 };
-    const Block *consumers = sum->def->block;
+    const Block *consumers = behind->block;
     while (consumers->parent && consumers->parent->op != OP_ROLES) consumers = consumers->parent->block;
-    if (!consumers->parent || !collect(a, sum->def->next, is_read, &t->reads)) return false;
+    if (!consumers->parent || !collect(a, behind, is_read, &t->reads)) return false;
     const Instr *roles = consumers->parent;
     Instr *first = first_put(roles->blocks[0]);
     if (!first || roles->n_blocks != 2 || !collect(a, first, is_put, &t->puts)) return false;

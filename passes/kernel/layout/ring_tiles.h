@@ -14,9 +14,9 @@ typedef struct RingStrip {
     int64_t start;
 } RingStrip;
 
-/* Finds the reads in the block of the sums, behind them. False: there are none, or their parts may not come
- * in another order, because other operations on rings lie between them or between their puts. */
-bool ring_tiles_find(Arena *, const Value *sum, RingTiles *);
+/* Finds the reads in a block from `behind` on, which follows the sums. False: there are none, or their parts
+ * may not come in another order, because other operations on rings lie between them or between their puts. */
+bool ring_tiles_find(Arena *, Instr *behind, RingTiles *);
 
 /* The index of the read of the value; -1: it is none of them. */
 int ring_tiles_index(const RingTiles *, const Value *);

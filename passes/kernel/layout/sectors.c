@@ -46,6 +46,16 @@ static bool stores_vectors(Layouter *c, const Instr *store, const Layout *l, int
     return kernel_may_shift(c->f, c->p, store) && kernel_shift_chain(&c->s->arena, l, axis, bytes, &chain);
 }
 
+/* Wants operand k of the store in this layout, from where vectors are stored by words: elements that share a
+ * word become neighbours, after the exchange between lanes, which moves whatever words there are. */
+static void store_from(Layouter *c, Instr *store, int k, const Layout *l, int axis)
+{
+    int bytes = dtype_bytes(ir_operand(store, k)->type->dtype);
+    layouter_need(c, store, k, l);
+    const Layout *words = layout_units_first(&c->s->arena, l, axis, bytes == 1 ? 2 : bytes == 2);
+    if (!layout_equal(words, l)) layouter_need(c, store, k, words);
+}
+
 /* The rows of an accumulator are distributed in pairs over the lanes. Lanes exchange registers, so that each
  * stores 16 bytes at once. Narrower stores choose a layout of their own (layouter_fix_store). */
 void layouter_store_layout(Layouter *c, Instr *i)
@@ -64,7 +74,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v) || !stores_vectors(c, i, v, axis, bytes)) return;
     if (layouter_sector_use(c, v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
-        layouter_need(c, i, m.rank + 1, v);
+        store_from(c, i, m.rank + 1, v, axis);
 }
 
 /* Whether the value has a layout from which a store by unaligned vectors costs less than one by element. */

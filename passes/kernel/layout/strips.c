@@ -102,9 +102,20 @@ static bool only_reads(const Strips *x, const Instr *i)
     return is_plain(x, guarded ? guarded : i, i);
 }
 
+/* Whether the conversion only renames registers of a thread. */
+static bool renames(const Strips *x, const Instr *convert)
+{
+    const Type *from = ir_operand(convert, 0)->type, *to = ir_result(convert)->type;
+    LayoutTable *layouts = &x->h.p->layouts;
+    const LayoutConvert *way = layout_convert(
+        &x->h.s->arena, layouts_get(layouts, from), layouts_get(layouts, to), dtype_bytes(to->dtype));
+    return way && way->kind <= LAYOUT_CONVERT_REGISTERS;
+}
+
 /* Whether the operation can be done for a strip, given strips of its operands. */
 static bool can_cut(const Strips *x, const Instr *i)
 {
+    if (i->op == OP_CONVERT) return renames(x, i);
     return op_info[i->op].flags & OPF_ELEM || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
            i->op == OP_SPLAT || i->op == OP_ARANGE || only_reads(x, i) ||
            (i->op == OP_RING_READ && ring_tiles_index(&x->rings, ir_result(i)) >= 0);

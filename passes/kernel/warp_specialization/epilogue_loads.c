@@ -22,9 +22,10 @@
  * be those of the matrix or of the window.
  *
  * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
- * program's order of stages); a tile or matrix of the accumulators' shape, in 16 bits, of the ring's type,
- * that TMA can load and that only element-wise operations use; parts side by side that fit a stage each. The
- * tile takes `count` stages, one after the other. In clusters the ring is one that its CTAs do not share
+ * program's order of stages); a tile or matrix of the accumulators' shape, or of their rows that meets parts
+ * of their columns (of_sums.c), in floats of 16 or 32 bits, that TMA can load and that only element-wise
+ * operations use; parts side by side that fit a stage each. The tile takes `count` stages, one after the
+ * other, whatever the type of the ring's own tiles. In clusters the ring is one that its CTAs do not share
  * (multicast.c), for each has a tile of its own there. Keeps: everything. */
 #include "passes/kernel/warp_specialization/im2col.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
@@ -35,11 +36,32 @@ const LayoutShared *kernel_stage_part(Arena *a, int64_t rows, int64_t columns, i
     return columns % parts ? NULL : layout_wgmma_shared(a, tile, 1, 1, bytes, 0);
 }
 
-const Layout *kernel_stage_fragments(Session *s, const KernelPlan *p, const Instr *read, int columns)
+static int stage_columns(const Instr *read)
+{ return (int)(ir_result(read)->type->shape[1] / ir_attr_int(read, ATTR_COUNT, 1)); }
+
+static const Layout *fragments(Session *s, const KernelPlan *p, const Instr *read)
 {
-    int32_t tile[2] = { (int32_t)ir_result(read)->type->shape[0], columns };
+    int32_t tile[2] = { (int32_t)ir_result(read)->type->shape[0], stage_columns(read) };
     return layout_mma(&s->arena, kernel_mma_kind(s, ir_attr(read, ATTR_INSTR)->s), LAYOUT_C, 2, tile,
         (int32_t[]){ p->warps / 4, 1 });
+}
+
+static const Layout *side_by_side(Session *s, const Instr *read, const Layout *part)
+{ return layout_concat(&s->arena, part, 1, (int)ir_attr_int(read, ATTR_COUNT, 1)); }
+
+const Layout *kernel_stage_registers(Session *s, const KernelPlan *p, const Instr *read, const Layout *whole)
+{
+    const Layout *part = layout_part(&s->arena, whole, 1, stage_columns(read));
+    return part && layout_equal(side_by_side(s, read, part), whole) ? part : fragments(s, p, read);
+}
+
+const Layout *kernel_stages_registers(Session *s, const KernelPlan *p, const Instr *read, const Layout *own)
+{
+    const Layout *part = layout_part(&s->arena, own, 1, stage_columns(read)),
+                 *whole = part ? side_by_side(s, read, part) : NULL;
+    if (whole && layout_equal(side_by_side(s, read, kernel_stage_registers(s, p, read, whole)), whole))
+        return whole;
+    return side_by_side(s, read, fragments(s, p, read));
 }
 
 /* The load's tile as a matrix: the last axis stays, and all others are merged to rows. */
@@ -67,7 +89,7 @@ static bool only_elements(const Value *v, const Type *matrix)
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = matrix_type(c->s, ir_result(load)->type);
-    if (r->view->dtype != t->dtype || r->view->rank != 2 || r->shared || r->by_cp_async) return 0;
+    if (r->view->rank != 2 || r->shared || r->by_cp_async) return 0;
     int64_t stage = kernel_ring_bytes(layouts_shared(&c->p->layouts, r->view));
     for (int n = 1; n <= r->depth; n *= 2) {
         const LayoutShared *s =
@@ -78,15 +100,44 @@ static int parts_for(Roles *c, const Ring *r, const Instr *load)
     return 0;
 }
 
+enum { MOST_STEPS = 8 }; /* of operations between the sums and a tile that meets them */
+
+/* Whether the value is computed of the sums element by element, of parts of their columns too (of_sums.c). */
+static bool is_of_sums(const Value *v, const Instr *loop, int steps)
+{
+    const Instr *i = v->def;
+    if (!i || i == loop || !steps) return i == loop;
+    if (!(op_info[i->op].flags & OPF_ELEM) && i->op != OP_SLICE && i->op != OP_RESHAPE && i->op != OP_CONCAT)
+        return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (is_of_sums(ir_operand(i, k), loop, steps - 1)) return true;
+    return false;
+}
+
+/* Whether the tile, or what is computed of it, meets the sums of the loop element by element. */
+static bool meets_sums(const Value *v, const Instr *loop, int steps)
+{
+    for (const Use *u = v->uses; u && steps; u = u->next) {
+        const Instr *by = u->user;
+        if (!(op_info[by->op].flags & OPF_ELEM) || by->n_results != 1) continue;
+        for (int k = 0; k < by->n_operands; k++)
+            if (is_of_sums(ir_operand(by, k), loop, MOST_STEPS)) return true;
+        if (meets_sums(ir_result(by), loop, steps - 1)) return true;
+    }
+    return false;
+}
+
 static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
 {
-    const Type *t = ir_result(load)->type;
-    if (t->kind != TYPE_TILE || t->rank < 2 || dtype_bytes(t->dtype) != 2 || !dtype_is_float(t->dtype))
+    const Type *t = ir_result(load)->type, *sums = ir_result(product)->type;
+    int bytes = dtype_bytes(t->dtype), axis;
+    if (t->kind != TYPE_TILE || t->rank < 2 || (bytes != 2 && bytes != 4) || !dtype_is_float(t->dtype))
         return false;
     const Type *matrix = matrix_type(c->s, t);
-    int axis;
     Im2col run;
-    if (matrix->shape[0] % 64 || !type_same_shape(matrix, ir_result(product)->type)) return false;
+    if (matrix->shape[0] % 64 || matrix->shape[0] != sums->shape[0] ||
+        (!type_same_shape(matrix, sums) && !meets_sums(ir_result(load), product->block->parent, MOST_STEPS)))
+        return false;
     if (ir_attr(load, ATTR_ORDER) || !only_elements(ir_result(load), matrix) || !roles_tma_window(c, load) ||
         !roles_control_fits(c, load) || (kernel_parts(load, NULL) && !roles_im2col(c, load, &run)))
         return false;
@@ -118,7 +169,7 @@ static void take_load(Roles *c, Instr *load, const Instr *product)
         else
             schedule_refuse(c->p, d,
                 "the operands' ring has no stages for this tile: it takes tiles of the accumulators' "
-                "shape and the ring's type that TMA can load");
+                "shape, or of parts of their columns, that TMA can load");
     }
     if (d && d->form == LOAD_REGISTERS && e.parts) schedule_take_load(c->p, load, LOAD_REGISTERS, 0);
     if (!e.parts || (d ? d->form != LOAD_EPILOGUE : kernel_skips(c->p, PASS_EPILOGUE_LOADS))) return;

@@ -109,9 +109,17 @@ static bool convert_operand(CostWalk *w, const Instr *i, double times)
     return true;
 }
 
+/* Whether the conversion only renames registers. Those through shared memory have a swizzle (swizzle.c). */
+static bool renames(CostWalk *w, const Instr *i)
+{
+    if (i->op != OP_CONVERT || ir_attr_int(i, ATTR_SWIZZLE, 0)) return false;
+    const LayoutConvert *plan = kernel_conversion(&w->s->arena, w->plan, i);
+    return plan && plan->kind <= LAYOUT_CONVERT_REGISTERS;
+}
+
 void cost_convert(CostWalk *w, const Instr *i, double times)
 {
-    if (convert_operand(w, i, times)) return;
+    if (renames(w, i) || convert_operand(w, i, times)) return;
     w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
     w->c.meets += 2 * times;
 }
