@@ -33,6 +33,10 @@ enum {
     MOST_ACCESSES = 5, /* of a lane to a row */
     WORD_ACCESSES = 7, /* the same of rows by words with nothing beside them */
     FEW_ACCESSES = 3,  /* the same with weights */
+    /* Bytes of a lane to a row of elements of 2 bytes that stands beside several vectors of weights: more of
+     * them leave fewer warps, of which each has more work of its own between two meetings
+     * (bench/notes/rows.md, "Warps for rows by words beside weights"). */
+    WEIGHTED_BYTES = 75,
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
      * budget (bench/notes/decisions.md, "Behind the decisions"). */
     THREADS = 1024,
@@ -234,6 +238,15 @@ static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
  * that holds more of the row has no registers for these (bench/notes/rows.md, "Sizes of long rows"). */
 static bool wide_beside(const RowStartAccess *words) { return words->bytes == 4 && words->weights > 1; }
 
+/* The warps of one CTA for a row of so many bytes beside several vectors of weights. Seven and nine warps
+ * leave layouts of odd parts. */
+static int weighted_warps(int64_t bytes, int64_t lanes)
+{
+    int64_t warps = (bytes + lanes * WEIGHTED_BYTES - 1) / (lanes * WEIGHTED_BYTES);
+    if (warps > MOST_WARPS - 2) warps += warps % 2;
+    return (int)(warps < WORD_WARPS ? warps : WORD_WARPS);
+}
+
 /* Whether one CTA holds the row: of up to eight warps, or, where the row is accessed by words, of those that
  * fit it, up to ten (bench/notes/rows.md, "Rows by words"). Registers hold elements as words. */
 static bool one_cta(
@@ -243,6 +256,10 @@ static bool one_cta(
             pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS);
     bool few = warps <= MOST_WARPS, chosen = p->options.warps || f->hints.warps > 0;
     if (!words->bytes || bytes > WORD_WARPS * MOST_ACCESSES * lanes * ACCESS) return few;
+    if (words->bytes == 2 && words->weights > 1 && bytes > MOST_ACCESSES * lanes * ACCESS) {
+        if (!chosen) p->warps = weighted_warps(bytes, lanes);
+        return true;
+    }
     if (!chosen && !few) p->warps = fitting_warps(bytes, lanes, 1, WORD_WARPS);
     int64_t held = words->weights ? FEW_ACCESSES : MOST_ACCESSES, fit = (pieces + held - 1) / held;
     if (!chosen && few && 2 * warps > MOST_WARPS && fit <= MOST_WARPS) p->warps = (int)fit;
