@@ -232,8 +232,6 @@ const char *cast_expr(Emit *, DType from, DType to, const char *x);
 const char *round_to(Emit *, DType, const char *x);
 const char *const_expr(Emit *, DType, const Instr *);
 const char *pack_expr(Emit *, DType, const char *const *elems, int n);
-/* The same of elements of v. Those of a cast to fp8 are numbers that were computed: their NaN has any sign. */
-const char *pack_word_of(Emit *, const Value *v, const char *const *elems, int n);
 /* Opens a loop over n registers, `for (i...)` with #pragma unroll. end_block closes it. */
 void begin_unrolled(Emit *, const char *i, int n);
 void end_block(Emit *);

@@ -466,7 +466,7 @@ int kernel_shift_cost(
 bool kernel_record_accesses(Session *, const Func *, KernelPlan *);
 /* The vectors of a layout that allows such stores: runs of 16 bytes are in consecutive registers, and the run
  * before each run is in the lane before, or in the preceding register of the last lane. Runs of one warp that
- * follow each other in this way form a chain. Stores may have runs of 8 or 4 bytes, where lanes have their
+ * follow each other in this way form a chain. Stores of bytes may have runs of 8 or 4, where lanes have their
  * elements side by side for the sake of a wider type. */
 typedef struct ShiftChain {
     int width, n;    /* bytes and elements of a vector */

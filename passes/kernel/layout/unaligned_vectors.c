@@ -109,9 +109,10 @@ int kernel_plain_bytes(const Func *f, const KernelPlan *p, const Instr *store)
 
 bool kernel_store_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int plain, ShiftChain *s)
 {
-    for (int width = 16; width > elem_bytes; width /= 2) {
-        if (width < 16 && plain >= 4) return false; /* words that are stored as they are */
-        if (width >= 4 && kernel_shift_chain(a, l, axis, elem_bytes, width, s)) return true;
+    for (int width = 16; width >= 4; width /= 2) {
+        /* Wider elements side by side are those of products, for which better layouts are looked for. */
+        if (width < 16 && (plain >= 4 || elem_bytes > 1)) return false;
+        if (kernel_shift_chain(a, l, axis, elem_bytes, width, s)) return true;
     }
     return false;
 }
