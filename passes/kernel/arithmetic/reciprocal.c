@@ -4,7 +4,8 @@
  *
  * The value is a tile that repeats along the row, or a scalar. The reciprocal of a constant is a constant.
  *
- * Requires: every use of the quotient rounds it to 16 bits or fewer at once. The product's error of 2 ulp
+ * Requires: every use of the quotient rounds it to 16 bits at once. Quotients are often exactly between two
+ * numbers of 8 bits, where the error would decide. The product's error of 2 ulp
  * of f32 (1 of the reciprocal, as the hardware gives it, also for denormal numbers) then moves about one
  * result in three thousand by one of its own ulps. It replaces a division an element by a multiplication.
  * A correctly rounded reciprocal would need a branch and a call for a row in a million, and take a
@@ -26,7 +27,7 @@ static bool only_narrowed(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next)
         if (u->user->op != OP_CAST || !dtype_is_float(ir_result(u->user)->type->dtype) ||
-            dtype_bits(ir_result(u->user)->type->dtype) > 16)
+            dtype_bits(ir_result(u->user)->type->dtype) != 16)
             return false;
     return v->uses;
 }
