@@ -180,13 +180,6 @@ const PreludeEntry cuda_prelude[] = {
     { "sigmoid_f32_approx", NULL, "ex2 rcp_approx",
         FN "float sigmoid_f32_approx(float x) { return rcp_approx(1.0f + ex2(x * -1.44269504f)); }" },
     FLOAT_ROUND_F32,
-    /* 1.5 * 2^23 has no bits for fractions. */
-    { "floor_f32_small", NULL, "",
-        "/* of magnitudes below 2^22 */\n" FN "float floor_f32_small(float x) { return __fadd_rd(x, "
-        "12582912.0f) - 12582912.0f; }" },
-    { "ceil_f32_small", NULL, "",
-        "/* of magnitudes below 2^22 */\n" FN "float ceil_f32_small(float x) { return __fadd_ru(x, "
-        "12582912.0f) - 12582912.0f; }" },
     { "exp_f64", NULL, "", FN "double exp_f64(double x) { return exp(x); }" },
     { "exp2_f64", NULL, "", FN "double exp2_f64(double x) { return exp2(x); }" },
     { "log_f64", NULL, "", FN "double log_f64(double x) { return log(x); }" },

@@ -55,16 +55,6 @@ EMU u64 __double2ull_rz(double x) { return emu_saturate<u64>(x, 0, 1844674407370
 EMU float __fdiv_rn(float a, float b) { return a / b; }
 EMU float __frcp_rn(float a) { return 1 / a; }
 EMU float __fmul_rn(float a, float b) { return a * b; }
-/* a + b rounded down, for |b| >= |a|: the double sum has an error of its own where a is tiny. */
-EMU float __fadd_rd(float a, float b)
-{
-    double s = (double)a + b, rest = a - (s - b);
-    float y = (float)s;
-    u32 bits = __float_as_uint(y);
-    if ((double)y < s || ((double)y == s && rest >= 0)) return y;
-    return y == 0 ? -0x1p-149f : __uint_as_float(y > 0 ? bits - 1 : bits + 1);
-}
-EMU float __fadd_ru(float a, float b) { return -__fadd_rd(-a, -b); }
 EMU double __dmul_rn(double a, double b) { return a * b; }
 EMU float __fsqrt_rn(float a) { return sqrtf(a); }
 EMU float rsqrtf(float a) { return 1 / sqrtf(a); }

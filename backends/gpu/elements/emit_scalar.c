@@ -278,14 +278,12 @@ static const char *compare_expr(Emit *e, const Instr *i, const char *const *x)
 static const char *function_expr(Emit *e, const Instr *i, const char *const *x)
 {
     DType d = ir_operand(i, 0)->type->dtype;
-    bool rounds = i->op == OP_FLOOR || i->op == OP_CEIL,
-         may = d != DT_F64 && (op_has(i->op, OPF_APPROX) || rounds) && i->op != OP_EXP2;
+    bool may = d != DT_F64 && op_has(i->op, OPF_APPROX) && i->op != OP_EXP2;
     int64_t approx = may ? ir_attr_int(i, ATTR_APPROX, 0) : 0;
     const char *name = str(e, "%s_%s%s", op_info[i->op].name, d == DT_F64 ? "f64" : "f32",
         approx == 2 ? "_narrow"
-        : !approx   ? ""
-        : rounds    ? "_small"
-                    : "_approx");
+        : approx    ? "_approx"
+                    : "");
     return round_to(e, ir_result(i)->type->dtype, str(e, "%s(%s)", use(e, name), x[0]));
 }
 

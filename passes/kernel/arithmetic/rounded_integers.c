@@ -7,8 +7,7 @@
  * The sum with 1.5 * 2^23 rounds to a whole number, ties to even, and its last bits are those of the number,
  * as two's complement has them. Units that convert and round take eight cycles for a warp on NVIDIA's GPUs,
  * those that add take one. Bounds that are whole numbers may be applied before rounding. NaN, which becomes
- * 0, is replaced before the bounds. What is rounded down or up is rounded so behind the bounds, between which
- * an addition does that too (`approx = 1` of `floor` and `ceil`: the operand is below 2^22).
+ * 0, is replaced before the bounds.
  *
  * Requires: f32; integers of 8 or 16 bits, whose own bounds the conversion applies; bounds, if there are any,
  * that are whole numbers with 0 between them; no other use of what is rounded and clamped. Keeps: everything.
@@ -20,7 +19,6 @@ static const double MAGIC = 12582912; /* 1.5 * 2^23 */
 
 typedef struct Rounded {
     Value *x; /* is rounded */
-    Op how;   /* to the nearest number, down or up */
     double low, high;
 } Rounded;
 
@@ -45,8 +43,6 @@ static bool take_bounds(const Instr *i, Rounded *r)
     return true;
 }
 
-static bool rounds(Op op) { return op == OP_ROUND || op == OP_FLOOR || op == OP_CEIL; }
-
 static bool find(const Instr *cast, Rounded *r)
 {
     const Type *to = ir_result(cast)->type;
@@ -56,11 +52,10 @@ static bool find(const Instr *cast, Rounded *r)
         return false;
     int bits = dtype_bits(to->dtype) - dtype_is_signed(to->dtype);
     double most = ldexp(1, bits) - 1, least = dtype_is_signed(to->dtype) ? -most - 1 : 0;
-    *r = (Rounded){ NULL, OP_ROUND, -INFINITY, INFINITY };
+    *r = (Rounded){ NULL, -INFINITY, INFINITY };
     for (; v->def && is_bounded(v->def->op); v = ir_operand(v->def, 0))
         if (ir_use_count(v) != 1 || !take_bounds(v->def, r)) return false;
-    if (!v->def || !rounds(v->def->op) || ir_use_count(v) != 1) return false;
-    r->how = v->def->op;
+    if (!v->def || v->def->op != OP_ROUND || ir_use_count(v) != 1) return false;
     r->x = ir_operand(v->def, 0);
     if (r->low < least) r->low = least; /* the conversion saturates */
     if (r->high > most) r->high = most;
@@ -93,7 +88,6 @@ static void visit(void *user, Instr *i)
         x = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, x, x), x, all(&b, 0, t));
     x = ir_bin(&b, OP_MAXNUM, x, low);
     x = ir_bin(&b, OP_MINNUM, x, all(&b, r.high, t));
-    if (r.how != OP_ROUND) x = ir_op(&b, r.how, NULL, ATTRS(a_int(ATTR_APPROX, 1)), x);
     x = ir_bin(&b, OP_ADD, x, all(&b, MAGIC, t));
     x = ir_emit(&b, OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(s, t, DT_U32));
     ir_replace(ir_result(i), ir_cast(&b, x, ir_result(i)->type->dtype));

@@ -305,6 +305,7 @@ static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
 {
     int64_t threads = (int64_t)p->target->simds * p->target->wave;
     if (p->options.warps || r->f->hints.warps > 0 || r->odd || !r->held || r->why) return 0;
+    if (r->least != r->bytes) return 0; /* narrower elements change lanes, which few layouts allow */
     for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
         if (r->held <= ctas * threads * MOST_HELD) return ctas;
     return 0;

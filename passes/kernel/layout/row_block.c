@@ -61,15 +61,6 @@ static bool is_record(const KernelPlan *p, const Instr *mem, const Type *t, int6
            whole_rows_in_lanes(layouts_get(&layouts, t), row);
 }
 
-/* Whether rows that follow each other would begin at multiples of other numbers of bytes than a launch says
- * that these do: they have gaps. What it says of rows at multiples of 16 may be a promise of a text that is
- * compiled ahead. */
-static bool has_gaps(const Func *f, const Instr *mem, int64_t row_bytes)
-{
-    int begins = kernel_access_bytes_at(f, mem, NULL, false);
-    return begins < VECTOR && range_gcd(row_bytes, VECTOR) != begins;
-}
-
 bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
 {
     MemParts m;
@@ -92,6 +83,5 @@ bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
         if (q->stride[a] != inner && q->stride[a] != FACT_UNKNOWN) return false;
         inner /= e->v[a + 1];
     }
-    if (bytes <= 2) return width <= WORD && !has_gaps(f, mem, row * bytes);
-    return is_record(p, mem, t, row, width);
+    return bytes <= 2 ? width <= WORD : is_record(p, mem, t, row, width);
 }
