@@ -230,8 +230,7 @@ const char *paired_word(Paired *r, const Value *v, int q)
     if (*w) return *w;
     if (in_run(r, v)) {
         *w = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
-        line(e, "const u32 %s = %s;", *w,
-            pack_word_of(e, v, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+        line(e, "const u32 %s = %s;", *w, pack_word_of(e, v, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
         return *w;
     }
     if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
