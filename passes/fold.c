@@ -277,11 +277,26 @@ static bool exact_cast(DType to, DType from)
     return dtype_bits(from) < dtype_bits(to) && (dtype_is_signed(to) || !dtype_is_signed(from));
 }
 
+/* What is bounded by no less than the number to which a cast to fp8 saturates; NULL: nothing is. */
+static Value *saturated_anyway(const Value *x, DType to)
+{
+    const Instr *d = x->def;
+    Scalar low, high;
+    if (!d || dtype_bits(to) != 8 || !dtype_is_float(to) || !dtype_is_float(x->type->dtype)) return NULL;
+    double most = scalar_cast(to, DT_F32, scalar_float(INFINITY)).f;
+    bool above = d->op == OP_MAX || d->op == OP_CLAMP, below = d->op == OP_MIN || d->op == OP_CLAMP;
+    if (!above && !below) return NULL;
+    if (above && (!constant(ir_operand(d, 1), &low) || !(low.f <= -most))) return NULL;
+    if (below && (!constant(ir_operand(d, above ? 2 : 1), &high) || !(high.f >= most))) return NULL;
+    return ir_operand(d, 0);
+}
+
 static Value *fold_cast(Builder *b, Instr *i)
 {
-    Value *x = ir_operand(i, 0);
+    Value *x = ir_operand(i, 0), *free = saturated_anyway(x, i->results[0].type->dtype);
     DType to = i->results[0].type->dtype;
     if (x->type->dtype == to) return x;
+    if (free) return ir_cast(b, free, to);
     const Instr *d = def_of(x, OP_CAST);
     if (!d || !exact_cast(x->type->dtype, ir_operand(d, 0)->type->dtype)) return NULL;
     /* A cast from integer to float to integer saturates, but a cast from integer to integer wraps. The

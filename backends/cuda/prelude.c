@@ -162,10 +162,12 @@ const PreludeEntry cuda_prelude[] = {
         "/* within 1 ulp, denormal results too */\n" FN
         "float rcp_ulp(float x) { float y; asm(\"rcp.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y; "
         "}" },
-    /* e^-x would overflow where the result is not yet 0 */
-    { "sigmoid_f32", NULL, "rcp_ulp",
-        FN "float sigmoid_f32(float x) { const float e = expf(-fabsf(x)), r = rcp_ulp(1.0f + e); return x < "
-           "0.0f ? e * r : r; }" },
+    /* e^-x would overflow where the result is not yet 0. 1 + e is between 1 and 2, so that its reciprocal
+     * needs none of the tests for denormal numbers. */
+    { "sigmoid_f32", NULL, "rcp_approx",
+        FN
+        "float sigmoid_f32(float x) { const float e = expf(-fabsf(x)), r = rcp_approx(1.0f + e); return x < "
+        "0.0f ? e * r : r; }" },
     /* h * h is e^-|x|: sigmoids below 2^-126, of x below -87, are kept though ex2 has no denormal results. */
     { "sigmoid_f32_narrow", NULL, "ex2 rcp_approx",
         "/* within 2^-16, denormal results too */\n" FN

@@ -1,7 +1,8 @@
 /* prelude_fp8.c: functions of the CUDA prelude on targets with instructions that convert fp8 (sm_89 and
  * later), in place of those of backends/gpu/prelude/prelude_fp8.def and prelude_values.def. Sources: PTX ISA
  * 9.0 section 9.7.9.21 (cvt): .satfinite gives the largest number for what is larger, infinities too, and
- * 0x7f for NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved.
+ * 0x7f for NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved;
+ * `narrow` is for results of casts, which saturate and whose NaN has any sign.
  */
 #include "backends/gpu/prelude/prelude.h"
 
@@ -27,5 +28,11 @@ const PreludeEntry cuda_prelude_fp8[] = {
         "u32 pack_f8e4m3(float a, float b, float c, float d) { return f32x2_to_f8e4m3x2(a, b) | "
         "f32x2_to_f8e4m3x2(c, d) << 16 | (float_word(a) >> 24 & 0x80u) | (float_word(b) >> 16 & 0x8000u) | "
         "(float_word(c) >> 8 & 0x800000u) | (float_word(d) & 0x80000000u); }" },
+    { "narrow_f8e4m3", NULL, "f32x2_to_f8e4m3x2",
+        FN "u32 narrow_f8e4m3(float a, float b, float c, float d) { return f32x2_to_f8e4m3x2(a, b) | "
+           "f32x2_to_f8e4m3x2(c, d) << 16; }" },
+    { "narrow_f8e5m2", NULL, "f32x2_to_f8e5m2x2",
+        FN "u32 narrow_f8e5m2(float a, float b, float c, float d) { return f32x2_to_f8e5m2x2(a, b) | "
+           "f32x2_to_f8e5m2x2(c, d) << 16; }" },
     { NULL, NULL, NULL, NULL },
 };

@@ -461,22 +461,29 @@ bool kernel_row_runs(const Layout *, int n);
 const Layout *kernel_row_words(Arena *, const KernelPlan *, int32_t tile, RowStartAccess, int ctas);
 bool kernel_is_row_tile(const Type *);
 /* The cost of 16 bytes of a lane, in half instructions. `chain` is the number of consecutive vectors of a
- * lane. *by_element receives the cost of access element by element. */
-int kernel_shift_cost(const Func *, const KernelPlan *, const Instr *mem, int chain, int *by_element);
+ * lane, of `width` bytes. *by_element receives the cost of access element by element. */
+int kernel_shift_cost(
+    const Func *, const KernelPlan *, const Instr *mem, int chain, int width, int *by_element);
 /* Records how each access is done (ATTR_VECTOR, ATTR_SHIFTED), and adds to the plan's notes which rows use
  * shifted vectors. Returns whether any do. The layout pass calls it at its end. */
 bool kernel_record_accesses(Session *, const Func *, KernelPlan *);
 /* The vectors of a layout that allows such stores: runs of 16 bytes are in consecutive registers, and the run
  * before each run is in the lane before, or in the preceding register of the last lane. Runs of one warp that
- * follow each other in this way form a chain. */
+ * follow each other in this way form a chain. Stores of bytes may have runs of 8 or 4, where lanes have their
+ * elements side by side for the sake of a wider type. */
 typedef struct ShiftChain {
-    int n;           /* elements of a vector */
+    int width, n;    /* bytes and elements of a vector */
     int vectors;     /* of a thread */
     int lanes;       /* that share a row */
     int32_t *before; /* for each vector the one before it; -1: it begins a chain */
 } ShiftChain;
 /* False: the layout does not have this form. */
-bool kernel_shift_chain(Arena *, const Layout *, int axis, int elem_bytes, ShiftChain *);
+bool kernel_shift_chain(Arena *, const Layout *, int axis, int elem_bytes, int width, ShiftChain *);
+/* The chain of the widest vectors for a store that would go by `plain` bytes at a time otherwise; as
+ * kernel_shift_chain. kernel_plain_bytes says how many these are: a row that ends within a vector goes by
+ * element, one of row_start.c by words. */
+bool kernel_store_chain(Arena *, const Layout *, int axis, int elem_bytes, int plain, ShiftChain *);
+int kernel_plain_bytes(const Func *, const KernelPlan *, const Instr *store);
 /* The layout with the registers of a run side by side: the registers that move along the axis come first. */
 const Layout *kernel_shift_runs(Arena *, const Layout *, int axis);
 const Layout *kernel_shift_layout(Arena *, const KernelPlan *, int rank, const int32_t *tile,

@@ -226,8 +226,14 @@ EMU void stg_if_b128(bool c, void *p, const u32 *w)
 }
 EMU void red_add_f32_b64(void *p, const void *s) { emu_red_f32(p, s, 2); }
 EMU void red_add_f32_b128(void *p, const void *s) { emu_red_f32(p, s, 4); }
+#define stg_if_stream_b32 stg_if_b32
+#define stg_if_stream_b64 stg_if_b64
 #define stg_if_stream_b128 stg_if_b128
+#define stg_if_keep_b32 stg_if_b32
+#define stg_if_keep_b64 stg_if_b64
 #define stg_if_keep_b128 stg_if_b128
+#define stg_if_bypass_b32 stg_if_b32
+#define stg_if_bypass_b64 stg_if_b64
 #define stg_if_bypass_b128 stg_if_b128
 EMU u32 lds_b8(u32 a)
 {

@@ -192,7 +192,7 @@ static void keep_results(Emit *e, const Run *q, int g, int here)
                                          : str(e, "%d * i + %d", p / pr, x / pr);
             const char *const *elements = &q->names[r->id * 4 + (uint32_t)x];
             line(e, "%s[%s] = %s;", e->storage[r->id], slot,
-                pack_expr(e, r->type->dtype, elements, here - x < pr ? here - x : pr));
+                pack_word_of(e, r, elements, here - x < pr ? here - x : pr));
         }
         if (i == q->last) return;
     }

@@ -206,8 +206,7 @@ const char *paired_word(Paired *r, const Value *v, int q)
     if (v->type->dtype == DT_BOOL) return *w = str(e, "%s[%s]", e->truths[v->id], slot(r, 4, q));
     if (in_run(r, v)) {
         *w = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
-        line(e, "const u32 %s = %s;", *w,
-            pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+        line(e, "const u32 %s = %s;", *w, pack_word_of(e, v, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
         return *w;
     }
     if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
@@ -345,7 +344,7 @@ static void store_words(Paired *r, const Value *v)
     for (int q = 0; q < r->p / pw; q++) {
         const char *w = r->word[v->id * 4 + (uint32_t)q];
         line(e, "%s[%s] = %s;", e->storage[v->id], slot(r, pw, q),
-            w ? w : pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+            w ? w : pack_word_of(e, v, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
     }
 }
 

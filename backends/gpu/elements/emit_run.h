@@ -3,6 +3,8 @@
 #pragma once
 #include "backends/gpu/emit.h"
 
+/* pack_expr of elements of v (emit_tile.c). Those of a cast to fp8 are computed: their NaN has any sign. */
+const char *pack_word_of(Emit *, const Value *v, const char *const *elems, int n);
 /* Declares the entry of a lookup's table that this lane holds. */
 void declare_table(Emit *, const Instr *);
 /* The cosine that a run computes of the operand of sine i, or the sine of that of cosine i; NULL: none. */

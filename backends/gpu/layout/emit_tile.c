@@ -4,13 +4,22 @@
 
 /* --- arrays of registers ----------------------------------------------------------------------------- */
 
-const char *pack_expr(Emit *e, DType d, const char *const *x, int n)
+static const char *packed(Emit *e, const char *how, DType d, const char *const *x, int n)
 {
     int p = per_word(d);
     if (p == 1) return x[0];
     const char *args = "";
     for (int k = 0; k < p; k++) args = str(e, "%s%s%s", args, k ? ", " : "", k < n ? x[k] : "0");
-    return str(e, "%s(%s)", use(e, str(e, "pack_%s", dtype_name(d))), args);
+    return str(e, "%s(%s)", use(e, str(e, "%s_%s", how, dtype_name(d))), args);
+}
+
+const char *pack_expr(Emit *e, DType d, const char *const *x, int n) { return packed(e, "pack", d, x, n); }
+
+const char *pack_word_of(Emit *e, const Value *v, const char *const *x, int n)
+{
+    DType d = v->type->dtype;
+    bool computed = v->def && v->def->op == OP_CAST && dtype_is_float(d) && dtype_bits(d) == 8;
+    return packed(e, computed ? "narrow" : "pack", d, x, n);
 }
 
 const char *declare_tile(Emit *e, const Value *v)
@@ -62,7 +71,7 @@ void fill_tile(Emit *e, const char *to, const Value *from, const Layout *l)
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
             x[k] = element(e, from, l, loop ? index_linear(e, p, "i", k) : index_number(e, w * p + k));
-        line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, from->type->dtype, x, here));
+        line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_word_of(e, from, x, here));
     }
     if (loop) end_block(e);
 }

@@ -13,20 +13,21 @@
 /* What a layout says of shifted vectors. */
 typedef struct ShiftedLayout {
     const Layout *layout;
-    int axis, bytes, n, vectors;
+    int axis, bytes, width, n, vectors;
     bool can, one_row;
 } ShiftedLayout;
 
 /* Most accesses have the layout of the one before. */
-static const ShiftedLayout *shifted_layout(Emit *e, const Layout *l, int axis, int bytes)
+static const ShiftedLayout *shifted_layout(Emit *e, const Layout *l, int axis, int bytes, int width)
 {
     ShiftChain c;
     int32_t x[TILE_MAX_RANK];
     if (!e->shifted) e->shifted = arena_new(&e->s->arena, ShiftedLayout);
     ShiftedLayout *known = e->shifted;
-    if (known->layout == l && known->axis == axis && known->bytes == bytes) return known;
-    *known = (ShiftedLayout){ .layout = l, .axis = axis, .bytes = bytes, .one_row = true };
-    known->can = kernel_shift_chain(&e->s->arena, l, axis, bytes, &c);
+    if (known->layout == l && known->axis == axis && known->bytes == bytes && known->width == width)
+        return known;
+    *known = (ShiftedLayout){ .layout = l, .axis = axis, .bytes = bytes, .width = width, .one_row = true };
+    known->can = kernel_shift_chain(&e->s->arena, l, axis, bytes, width, &c);
     if (!known->can) return known;
     known->n = c.n;
     known->vectors = c.vectors;
@@ -37,14 +38,16 @@ static const ShiftedLayout *shifted_layout(Emit *e, const Layout *l, int axis, i
     return known;
 }
 
-bool shift_begin(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
+bool shift_begin(Emit *e, const Window *w, const Layout *l, DType d, int width, Shift *s)
 {
     int bytes = dtype_bytes(d);
     *s = (Shift){ .e = e, .w = w, .l = l, .bytes = bytes, .known = -1, .one_row = true };
+    s->width = width;
+    s->words = width / 4;
     if (is_hip(e) || e->guard || kernel_skips(e->plan, PASS_UNALIGNED_VECTORS) || w->unit_tile < 0 ||
         w->step[w->unit] != 1 || bytes > 4 || d == DT_BOOL)
         return false;
-    const ShiftedLayout *known = shifted_layout(e, l, w->unit_tile, bytes);
+    const ShiftedLayout *known = shifted_layout(e, l, w->unit_tile, bytes, width);
     s->n = known->n;
     s->vectors = known->vectors;
     s->one_row = known->one_row;
@@ -245,14 +248,17 @@ static void load_aligned(Shift *s, const char *to, const Value *pad, int first, 
     end_block(e);
 }
 
-const char *shift_of(Shift *s, const char *p) { return str(s->e, "(u32)(u64)(%s) & %d", p, 16 - s->bytes); }
+const char *shift_of(Shift *s, const char *p)
+{ return str(s->e, "(u32)(u64)(%s) & %d", p, s->width - s->bytes); }
 
 void shift_begin_word(Shift *s, const char *shift, int word)
 {
+    bool last = word == s->words - 1;
     line(s->e,
-        word == 3 ? "else {"
-        : word    ? "else if (%s >> 2 == %d) {"
-                  : "if (%s >> 2 == %d) {",
+        last && !word ? "{"
+        : last        ? "else {"
+        : word        ? "else if (%s >> 2 == %d) {"
+                      : "if (%s >> 2 == %d) {",
         shift, word);
     s->e->indent++;
 }
@@ -359,7 +365,7 @@ ShiftDone emit_shifted_load(
     DType d = e->f->params[w->param].type->dtype;
     ShiftDone row = emit_row_load(e, w, l, ptr, to);
     if (row != SHIFT_NONE) return row;
-    if (e->f->params[w->param].kind != PARAM_IN || !shift_begin(e, w, l, d, &s) ||
+    if (e->f->params[w->param].kind != PARAM_IN || !shift_begin(e, w, l, d, 16, &s) ||
         (window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 && window_whole_vectors(e, w, (int)v.n)))
         return SHIFT_NONE;
     bool aligned = w->align % 16 == 0;

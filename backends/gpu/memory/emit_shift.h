@@ -12,15 +12,16 @@ typedef struct Shift {
     const char *ptr, *limit;
     int64_t known;            /* the same as a number, or -1 when it is not known */
     int bytes, n, vectors;    /* of an element; the elements of a run; the runs of a lane */
+    int width, words;         /* bytes and words of a run */
     const char *at;           /* of the current run: its coordinate along the unit axis, */
     const char *index, *rows; /* its element offset, and whether its row is in range */
     bool one_row;             /* all runs of a warp are in one row, so that ptr can point to the row */
     bool at_row;              /* it does */
 } Shift;
 
-/* Whether the window can be accessed by unaligned vectors. If so, fills in everything that is known before
- * emission. */
-bool shift_begin(Emit *, const Window *, const Layout *, DType, Shift *);
+/* Whether the window can be accessed by unaligned vectors of `width` bytes. If so, fills in everything that
+ * is known before emission. */
+bool shift_begin(Emit *, const Window *, const Layout *, DType, int width, Shift *);
 /* whether the window's offset along the unit axis is known to be at least 0 */
 bool shift_offset_known(Shift *);
 void shift_find_limit(Shift *);
@@ -47,7 +48,7 @@ int emit_row_words(Emit *, const Layout *);
  * and the other one is open, in which words cannot be read. */
 ShiftDone emit_row_copies(Emit *, const Window *, const Layout *, const char *ptr, const char *to, int apart);
 Index *shift_run_at(Shift *, int first); /* register of run first + v */
-/* the distance in bytes of p from the last aligned vector before it */
+/* the distance in bytes of p from the last vector before it that is aligned to the width of a run */
 const char *shift_of(Shift *, const char *p);
 /* Opens the branch for shifts of so many whole words. shift_in_word gives the remaining shift in it. */
 void shift_begin_word(Shift *, const char *shift, int word);

@@ -33,6 +33,13 @@ enum {
     MOST_ACCESSES = 5, /* of a lane to a row */
     WORD_ACCESSES = 7, /* the same of rows by words with nothing beside them */
     FEW_ACCESSES = 3,  /* the same with weights */
+    /* Bytes of a lane to a row of elements of 2 bytes that stands beside several vectors of weights: more of
+     * them leave fewer warps, of which each has more work of its own between two meetings
+     * (bench/notes/rows.md, "Warps for rows by words beside weights"). */
+    WEIGHTED_BYTES = 75,
+    /* Elements of aligned rows for each thread of CTAs that have a warp for each SIMD, as search_rows.c has
+     * them: half of its registers where 16 warps share a multiprocessor, less addresses. */
+    MOST_HELD = 56,
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
      * budget (bench/notes/decisions.md, "Behind the decisions"). */
     THREADS = 1024,
@@ -43,6 +50,8 @@ typedef struct ClusterRows {
     InstrList stores;   /* of the program */
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
+    int64_t held;      /* elements of all rows that are loaded */
+    bool odd;          /* one of them begins at no multiple of 16 bytes */
     int64_t least;     /* the bytes of the narrowest access to the row */
     bool replaces;     /* a row is stored where it was loaded */
     bool reads_before; /* elements are stored that another CTA may have loaded before a reduction */
@@ -212,6 +221,10 @@ static void inspect(ClusterRows *r, const Instr *i)
         int64_t bytes = t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0;
         if (bytes > r->bytes) r->bytes = bytes;
         if (is_row(t, r->row) && (!r->least || bytes < r->least)) r->least = bytes;
+        if (is_row(t, r->row) && i->op == OP_LOAD && m.rank > 1) {
+            r->held += r->row;
+            r->odd |= kernel_access_bytes(r->f, i) < ACCESS;
+        }
         if (stored_besides(r, i)) refuse(r, i, "a tensor that it stores to is accessed twice");
     }
 }
@@ -234,6 +247,15 @@ static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
  * that holds more of the row has no registers for these (bench/notes/rows.md, "Sizes of long rows"). */
 static bool wide_beside(const RowStartAccess *words) { return words->bytes == 4 && words->weights > 1; }
 
+/* The warps of one CTA for a row of so many bytes beside several vectors of weights. Seven and nine warps
+ * leave layouts of odd parts. */
+static int weighted_warps(int64_t bytes, int64_t lanes)
+{
+    int64_t warps = (bytes + lanes * WEIGHTED_BYTES - 1) / (lanes * WEIGHTED_BYTES);
+    if (warps > MOST_WARPS - 2) warps += warps % 2;
+    return (int)(warps < WORD_WARPS ? warps : WORD_WARPS);
+}
+
 /* Whether one CTA holds the row: of up to eight warps, or, where the row is accessed by words, of those that
  * fit it, up to ten (bench/notes/rows.md, "Rows by words"). Registers hold elements as words. */
 static bool one_cta(
@@ -243,6 +265,10 @@ static bool one_cta(
             pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS);
     bool few = warps <= MOST_WARPS, chosen = p->options.warps || f->hints.warps > 0;
     if (!words->bytes || bytes > WORD_WARPS * MOST_ACCESSES * lanes * ACCESS) return few;
+    if (words->bytes == 2 && words->weights > 1 && bytes > MOST_ACCESSES * lanes * ACCESS) {
+        if (!chosen) p->warps = weighted_warps(bytes, lanes);
+        return true;
+    }
     if (!chosen && !few) p->warps = fitting_warps(bytes, lanes, 1, WORD_WARPS);
     int64_t held = words->weights ? FEW_ACCESSES : MOST_ACCESSES, fit = (pieces + held - 1) / held;
     if (!chosen && few && 2 * warps > MOST_WARPS && fit <= MOST_WARPS) p->warps = (int)fit;
@@ -272,6 +298,19 @@ static int warps_of(
     return p->options.warps ? p->options.warps : hint > 0 ? hint : each;
 }
 
+/* How many CTAs with a warp for each SIMD hold an aligned row, for which nobody has chosen warps or CTAs; 0:
+ * too few of a cluster do. By measurement these are the best (runtime/choice/search/search_rows.c), and a
+ * kernel without a `tune` block has no search. */
+static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
+{
+    int64_t threads = (int64_t)p->target->simds * p->target->wave;
+    if (p->options.warps || r->f->hints.warps > 0 || r->odd || !r->held || r->why) return 0;
+    if (r->least != r->bytes) return 0; /* narrower elements change lanes, which few layouts allow */
+    for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
+        if (r->held <= ctas * threads * MOST_HELD) return ctas;
+    return 0;
+}
+
 static void spread_rows(Session *s, Func *f, KernelPlan *p)
 {
     ClusterRows r = { .f = f };
@@ -294,7 +333,13 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
     RowStartAccess words = kernel_row_start(f, p);
     if (!d && (!r.reduced || (!ctas && one_cta(f, p, &words, &r, warps)))) return;
-    int each = warps_of(&r, p, &words, warps, &ctas);
+    int simds = d || ctas ? 0 : ctas_of_simds(&r, p);
+    if (simds) ctas = simds;
+    int each = simds ? p->target->simds : warps_of(&r, p, &words, warps, &ctas);
+    if (simds == 1) {
+        p->warps = each;
+        return;
+    }
     if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
     if ((r.replaces || r.reads_before) && r.least < ctas * each * lanes * ACCESS)
         refuse(&r, f->body->first, "its rows are so short that CTAs hold copies of what it replaces");

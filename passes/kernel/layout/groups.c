@@ -131,7 +131,7 @@ static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, in
     int64_t rows = all / v->type->shape[axis], row = (v->type->shape[axis] + n - 1) / n, vectors = rows * row;
     int64_t beside = rows < c->p->warps ? (c->p->warps + rows - 1) / rows : 1; /* warps to a row */
     int chain = (int)((row + beside * c->p->target->wave - 1) / (beside * c->p->target->wave));
-    g->shifted += vectors * kernel_shift_cost(c->f, c->p, i, chain, &by_element);
+    g->shifted += vectors * kernel_shift_cost(c->f, c->p, i, chain, 16, &by_element);
     g->by_element += vectors * by_element;
     g->odd = true;
 }

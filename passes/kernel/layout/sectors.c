@@ -43,7 +43,8 @@ static bool stores_vectors(Layouter *c, const Instr *store, const Layout *l, int
 {
     ShiftChain chain;
     if (kernel_access_bytes(c->f, store) >= 16) return true;
-    return kernel_may_shift(c->f, c->p, store) && kernel_shift_chain(&c->s->arena, l, axis, bytes, &chain);
+    return kernel_may_shift(c->f, c->p, store) &&
+           kernel_shift_chain(&c->s->arena, l, axis, bytes, 16, &chain);
 }
 
 /* Wants operand k of the store in this layout, from where vectors are stored by words: elements that share a
@@ -82,11 +83,11 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
 {
     ShiftChain s;
     int heads = 0, by_element;
-    if (!kernel_shift_chain(
-            &c->s->arena, layouts_get(&c->p->layouts, v->type), axis, dtype_bytes(v->type->dtype), &s))
+    if (!kernel_store_chain(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis,
+            dtype_bytes(v->type->dtype), kernel_plain_bytes(c->f, c->p, store), &s))
         return false;
     for (int k = 0; k < s.vectors; k++) heads += s.before[k] < 0;
-    int cost = kernel_shift_cost(c->f, c->p, store, s.vectors / heads, &by_element);
+    int cost = kernel_shift_cost(c->f, c->p, store, s.vectors / heads, s.width, &by_element);
     return cost <
            by_element +
                (s.vectors > heads
@@ -161,7 +162,7 @@ static const Layout *exchanged_runs(Layouter *c, const Value *v, int axis, int b
     Arena *a = &c->s->arena;
     const Layout *wide = layout_vectorize(a, layouts_get(&c->p->layouts, v->type), axis, bytes, 16),
                  *runs = kernel_shift_runs(a, wide, axis);
-    return runs && kernel_shift_chain(a, runs, axis, bytes, &chain) ? runs : NULL;
+    return runs && kernel_shift_chain(a, runs, axis, bytes, 16, &chain) ? runs : NULL;
 }
 
 /* A layout for accesses of `width` bytes that touch consecutive sectors of the axis. */

@@ -3,7 +3,8 @@
  *
  *   load X[r, :]    ->   two aligned 16-byte vectors around each run of 16 bytes, shifted into place
  *   store Y[r, :]   ->   each lane rotates its run, takes what it lacks of an aligned vector from the lane
- *                        before, and stores vectors
+ *                        before, and stores vectors: of 8 or 4 bytes where it has no more side by side, as
+ *                        where elements of 2 bytes become bytes
  *
  * This file decides which accesses to handle so, and in which layout; backends/gpu/memory/emit_shift.c writes
  * the code. Element by element, a warp moves only 64 bytes with an instruction if elements have 2 bytes
@@ -38,8 +39,9 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
 
 /* Costs, in instructions and half as much for each 128 bytes that pass L1. A vector of 16 bytes a lane passes
  * four times 128 bytes, and an element of 2 bytes half of that. The load of a run takes two instructions. A
- * store takes one, four exchanges, and six at each end of a chain. */
-int kernel_shift_cost(const Func *f, const KernelPlan *p, const Instr *mem, int chain, int *by_element)
+ * store takes one, four exchanges, and six at each end of a chain; narrower ones take as many exchanges. */
+int kernel_shift_cost(
+    const Func *f, const KernelPlan *p, const Instr *mem, int chain, int width, int *by_element)
 {
     MemParts m;
     ir_mem_parts(mem, &m);
@@ -53,7 +55,8 @@ int kernel_shift_cost(const Func *f, const KernelPlan *p, const Instr *mem, int 
     RowStartAccess row = aligned && m.rank > 1 ? (RowStartAccess){ 0 } : kernel_row_start(f, p);
     if (row.bytes) return (m.rank == 1 && row.leads ? 4 : 3) * 16 / row.unit;
     if (aligned) return 6;
-    return mem->op == OP_LOAD ? 12 : 6 + 8 + 12 / chain;
+    int stores = 16 / width;
+    return mem->op == OP_LOAD ? 12 : 4 + 2 * stores + 8 + 12 * stores / chain;
 }
 
 static bool same_beside(const Layout *l, int axis, const int32_t *a, const int32_t *b)
@@ -63,11 +66,11 @@ static bool same_beside(const Layout *l, int axis, const int32_t *a, const int32
     return true;
 }
 
-bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, ShiftChain *s)
+bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int width, ShiftChain *s)
 {
     int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK], x[TILE_MAX_RANK];
-    int n = 16 / elem_bytes, regs = (int)layout_regs(l);
-    *s = (ShiftChain){ .n = n, .vectors = regs / n, .lanes = 1 };
+    int n = width / elem_bytes, regs = (int)layout_regs(l);
+    *s = (ShiftChain){ .width = width, .n = n, .vectors = regs / n, .lanes = 1 };
     if (regs % n || !l->separable) return false;
     for (int r = 0; r < regs; r++) {
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
@@ -90,6 +93,28 @@ bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, Shi
         }
     }
     return true;
+}
+
+int kernel_plain_bytes(const Func *f, const KernelPlan *p, const Instr *store)
+{
+    MemParts m;
+    int axis, bytes = kernel_access_bytes(f, store);
+    RowStartAccess words = kernel_row_start(f, p);
+    kernel_unit_axis(f, store, &axis);
+    if (words.bytes || axis < 0 || !ir_mem_parts(store, &m)) return words.bytes ? words.unit : bytes;
+    const Type *t = m.values[0]->type;
+    int64_t row = t->shape[axis] * dtype_bytes(t->dtype);
+    return row % bytes ? dtype_bytes(t->dtype) : bytes;
+}
+
+bool kernel_store_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int plain, ShiftChain *s)
+{
+    for (int width = 16; width >= 4; width /= 2) {
+        /* Wider elements side by side are those of products, for which better layouts are looked for. */
+        if (width < 16 && (plain >= 4 || elem_bytes > 1)) return false;
+        if (kernel_shift_chain(a, l, axis, elem_bytes, width, s)) return true;
+    }
+    return false;
 }
 
 /* A layout in which each warp has a contiguous part of one row, so that the extra work at the ends of a part
@@ -172,11 +197,14 @@ static int shifted_cost(const AccessRecorder *r, const Instr *i, int bytes)
     const Type *t = (m.result ? m.result : m.values[0])->type;
     int elem = dtype_bytes(t->dtype);
     kernel_unit_axis(r->f, i, &axis);
-    if ((bytes >= 16 && t->shape[axis] * elem % 16 == 0) || !t->layout ||
-        !kernel_shift_chain(&r->s->arena, layouts_get(&r->p->layouts, t), axis, elem, &chain))
+    if ((bytes >= 16 && t->shape[axis] * elem % 16 == 0) || !t->layout) return 0;
+    const Layout *l = layouts_get(&r->p->layouts, t);
+    if (i->op == OP_STORE
+            ? !kernel_store_chain(&r->s->arena, l, axis, elem, kernel_plain_bytes(r->f, r->p, i), &chain)
+            : !kernel_shift_chain(&r->s->arena, l, axis, elem, 16, &chain))
         return 0;
     for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
-    return kernel_shift_cost(r->f, r->p, i, chain.vectors / heads, &by_element);
+    return kernel_shift_cost(r->f, r->p, i, chain.vectors / heads, chain.width, &by_element);
 }
 
 static void name_in_note(AccessRecorder *r, int param)

@@ -163,7 +163,7 @@ int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
         reduces |= reduces_tile(i);
         loops |= i->op == OP_FOR || i->op == OP_WHILE;
         shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
-                   !kernel_slides(f, p, i) && kernel_shift_cost(f, p, i, 1, &by_element) < by_element;
+                   !kernel_slides(f, p, i) && kernel_shift_cost(f, p, i, 1, 16, &by_element) < by_element;
     }
     reduces |= shifted > 0 && shifted <= FEW;
     if (loops) threads = threads_of_loops(f, p, &reduces);
