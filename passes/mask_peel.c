@@ -17,7 +17,15 @@
  * Requires: fold and licm before (steps of 1, invariant bounds outside). Keeps: everything, and the order
  * of iterations. Does not handle: outer loops; loops whose first iteration may be below 0; steps other
  * than 1; on targets with TMA, windows that it can move, since a TMA copy checks bounds by itself; on
- * GPUs, loops with products (left_to_kernel), for which mask-branch is cheaper. */
+ * GPUs, loops with products (left_to_kernel), for which mask-branch is cheaper.
+ *
+ * On a CPU, a loop with products whose comparisons make masks stays one loop, because its body is long and two
+ * copies of it take twice as long to compile. Selects by these masks stand in a branch instead:
+ *
+ *     %s = where %c, %x, -inf     ->     %m = and (ge %j, %a), (lt %j, %b)
+ *                                        %s = if %m { yield %x } else { yield (where %c, %x, -inf) }
+ *
+ * The windows of such a loop keep their masks, which a CPU tests once for a window or for each row of it. */
 #include "passes/affine.h"
 
 enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
@@ -37,7 +45,7 @@ typedef struct Peel {
     Condition conditions[MAX_CONDITIONS];
     int n;
     bool useful; /* an operation in the body would lose a mask */
-    int64_t split, accesses, compares;
+    int64_t split, accesses, compares, branches;
 } Peel;
 
 /* --- what could be true in a range of iterations ----------------------------------------------------- */
@@ -292,6 +300,97 @@ static bool split(Peel *p)
     return true;
 }
 
+/* --- masks in a branch ------------------------------------------------------------------------------- */
+
+/* Whether the bool tile is true for all elements where the comparisons of the conditions are. */
+static bool holds(const Peel *p, const Value *v)
+{
+    const Instr *d = v->def;
+    if (!d) return false;
+    for (int k = 0; k < p->n; k++)
+        if (p->conditions[k].instr == d) return true;
+    if (d->op == OP_AND) return holds(p, ir_operand(d, 0)) && holds(p, ir_operand(d, 1));
+    if (d->op == OP_OR) return holds(p, ir_operand(d, 0)) || holds(p, ir_operand(d, 1));
+    return op_has(d->op, OPF_WHOLE) && d->n_operands == 1 && holds(p, ir_operand(d, 0));
+}
+
+static bool used_only_in(const Value *v, const Block *b)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->block != b) return false;
+    return v->uses;
+}
+
+/* Moves into the block what only it uses of the tiles computed before `branch`. */
+static void move_into(Block *to, Instr *branch)
+{
+    for (Instr *i = branch->prev, *before; i; i = before) {
+        before = i->prev;
+        if (i->n_results != 1 || !is_tile(&i->results[0]) || !used_only_in(&i->results[0], to)) continue;
+        if (i->op != OP_SPLAT && !op_has(i->op, OPF_ELEM) && !op_has(i->op, OPF_WHOLE)) continue;
+        ir_unlink(i);
+        Builder b = ir_before(to->first);
+        ir_place(&b, i);
+    }
+}
+
+/* Moves the select into the second block of a branch, whose first one passes the unmasked tile on. */
+static void branch_around(Instr *select, Value *main)
+{
+    Builder b = ir_before(select);
+    const Type *t = ir_result(select)->type;
+    Instr *branch = ir_build(&b, OP_IF, &main, 1, NO_ATTRS, &t, 1);
+    Value *unmasked = ir_operand(select, 1), *masked = ir_result(select);
+    ir_replace(masked, ir_result(branch));
+    Builder in = ir_at_end(branch->blocks[0]);
+    ir_build(&in, OP_YIELD, &unmasked, 1, NO_ATTRS, NULL, 0);
+    in = ir_at_end(branch->blocks[1]);
+    ir_unlink(select);
+    ir_place(&in, select);
+    ir_build(&in, OP_YIELD, &masked, 1, NO_ATTRS, NULL, 0);
+    move_into(branch->blocks[1], branch);
+}
+
+static bool is_masked(const Peel *p, const Instr *i)
+{
+    return i->op == OP_WHERE && is_tile(&i->results[0]) && is_tile(ir_operand(i, 1)) &&
+           ir_operand(i, 1)->def && ir_operand(i, 1)->def->block == i->block && holds(p, ir_operand(i, 0));
+}
+
+static bool compares(const Condition *c) { return op_family(c->instr->op) == OPS_COMPARE; }
+
+/* Whether the loop's own block has a select that a comparison of unknown result decides. */
+static bool has_masked_tiles(const Peel *p)
+{
+    bool any = false, open = false;
+    for (int k = 0; k < p->n; k++) open |= compares(&p->conditions[k]) && !p->conditions[k].proven;
+    for (const Instr *i = p->loop->blocks[0]->first; i; i = i->next) any |= is_masked(p, i);
+    return any && open;
+}
+
+static bool branch_loop(Peel *p)
+{
+    Block *body = p->loop->blocks[0];
+    Split s;
+    int n = 0;
+    for (int k = 0; k < p->n; k++) /* windows keep their masks */
+        if (compares(&p->conditions[k])) p->conditions[n++] = p->conditions[k];
+    p->n = n;
+    Builder b = ir_before(p->loop);
+    if (!emit_split(p, &b, &s)) return false;
+    Instr *first = body->first;
+    b = ir_before(first);
+    Value *j = body->args[0], *main = ir_bin(&b, OP_LT, j, s.to);
+    if (s.below) main = ir_bin(&b, OP_AND, ir_bin(&b, OP_GE, j, s.from), main);
+    for (Instr *i = first, *next; i; i = next) {
+        next = i->next;
+        if (!is_masked(p, i)) continue;
+        branch_around(i, main);
+        p->branches++;
+    }
+    return true;
+}
+
 static bool innermost(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
@@ -309,14 +408,23 @@ static bool suitable(const Instr *i)
     return ir_is_const(ir_operand(i, 2), &step) && step == 1;
 }
 
+static bool is_for_cpu(const PassContext *c)
+{
+    return c->options->target && c->options->target->kind == TARGET_CPU;
+}
+
+static bool has_product(const Instr *loop)
+{
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next)
+        if (i->op == OP_MMA) return true;
+    return false;
+}
+
 /* On a GPU a loop with products stays whole: products are in flight across its iterations, and the kernel
  * IR's mask-branch makes the masks cost a uniform branch. */
 static bool left_to_kernel(const PassContext *c, const Instr *loop)
 {
-    if (!c->options->target || c->options->target->kind == TARGET_CPU) return false;
-    for (const Instr *i = loop->blocks[0]->first; i; i = i->next)
-        if (i->op == OP_MMA) return true;
-    return false;
+    return c->options->target && !is_for_cpu(c) && has_product(loop);
 }
 
 static bool peel_block(PassContext *c, Func *f, Block *b, Peel *total)
@@ -332,7 +440,8 @@ static bool peel_block(PassContext *c, Func *f, Block *b, Peel *total)
         if (suitable(i)) {
             p->facts = facts_new(c->scratch, f);
             if (value_range(p->facts, ir_operand(i, 0)).lo < 0) continue;
-            if (collect(p, i->blocks[0]) <= MAX_BODY && p->useful) progress |= split(p);
+            if (collect(p, i->blocks[0]) > MAX_BODY || !p->useful) continue;
+            progress |= has_product(i) && is_for_cpu(c) && has_masked_tiles(p) ? branch_loop(p) : split(p);
             continue;
         }
         for (int k = 0; k < i->n_blocks; k++) progress |= peel_block(c, f, i->blocks[k], total);
@@ -348,6 +457,7 @@ static bool mask_peel_func(PassContext *c, Func *f)
     pass_count(c, "loops split", p->split);
     pass_count(c, "accesses without masks in main loops", p->accesses);
     pass_count(c, "comparisons true in main loops", p->compares);
+    pass_count(c, "selects in branches", p->branches);
     return progress;
 }
 

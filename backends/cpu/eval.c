@@ -85,6 +85,16 @@ LLVMValueRef buf_load(Eval *e, const Buf *b, LLVMValueRef *coord, int va)
     return gen_splat(e->g, v, e->lanes);
 }
 
+/* A select between a vector and what its place holds stays a select. LLVM would store it under a mask, which on
+ * AVX2 takes far longer than an ordinary store, and keeps a load behind it waiting. `freeze` ends its pattern. */
+static LLVMValueRef unmasked(Gen *g, LLVMValueRef v)
+{
+    if (g->target->arm || g->target->avx512) return v;
+    if (!LLVMIsAInstruction(v) || LLVMGetInstructionOpcode(v) != LLVMSelect) return v;
+    bool loads = LLVMIsALoadInst(LLVMGetOperand(v, 1)) || LLVMIsALoadInst(LLVMGetOperand(v, 2));
+    return loads ? LLVMBuildFreeze(g->b, v, "") : v;
+}
+
 void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -93,7 +103,7 @@ void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int v
     LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
     int lanes = gen_lanes(v);
     if (lanes == 1 || stride[va] == dtype_bytes(b->dtype)) {
-        gen_store(g, b->dtype, v, ptr);
+        gen_store(g, b->dtype, unmasked(g, v), ptr);
         return;
     }
     for (int k = 0; k < lanes; k++)

@@ -143,11 +143,19 @@ typedef struct InPlace {
     bool clash;
 } InPlace;
 
+/* Whether the step runs at most once for each time that the buffer is filled: no loop lies between. */
+static bool at_home(const Buf *b, const Step *s)
+{
+    const Steps *in = s->in;
+    while (in != b->home && in->parent && in->parent->kind == STEP_IF) in = in->parent->in;
+    return in == b->home;
+}
+
 static void in_place_leaf(void *user, Value *leaf, bool same)
 {
     InPlace *x = user;
     Buf *b = plan_info(x->p, leaf)->buf;
-    if (!b || b->form != FORM_DENSE || b->last != x->step->pos || b->home != x->step->in) return;
+    if (!b || b->form != FORM_DENSE || b->last != x->step->pos || !at_home(b, x->step)) return;
     if (!type_same_shape(leaf->type, x->sink->value->type) ||
         dtype_bits(leaf->type->dtype) != dtype_bits(x->sink->value->type->dtype))
         return;
