@@ -38,9 +38,11 @@ static int semaphores_of(const Instr *store)
 
 static void find_store(void *user, Instr *i)
 {
-    Writer *w = user;
-    if (i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0)) w->store = i;
-    w->signals |= ir_attr_int(i, ATTR_SEMAPHORE, 0) == SEMAPHORE_OF_NONE;
+    Emit *e = user;
+    e->writer.signals |= ir_attr_int(i, ATTR_SEMAPHORE, 0) == SEMAPHORE_OF_NONE;
+    if (i->op != OP_STORE || !ir_attr_int(i, ATTR_WRITER, 0)) return;
+    e->writer.store = i;
+    e->writer.signs |= emit_may_begin_before(e, i);
 }
 
 void emit_writer_places(Emit *e, Block *consumers)
@@ -48,7 +50,7 @@ void emit_writer_places(Emit *e, Block *consumers)
     BulkStore x;
     int groups = e->plan->warps / 4;
     emit_halves_place(e, consumers);
-    ir_walk(consumers, find_store, &e->writer);
+    ir_walk(consumers, find_store, e);
     const Instr *store = e->writer.store;
     if (!store) return;
     const char *n = e->writer.name = tmp(e, "adds");
@@ -127,20 +129,49 @@ static void each_group(Emit *e, const char *what, const char *barrier, bool own,
 static void look_ahead(Emit *e)
 { line(e, "if (before && passed <= step + 2) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32")); }
 
+static void begin_loop(Emit *e, const char *i, int n, bool unrolled)
+{
+    if (unrolled) {
+        begin_unrolled(e, i, n);
+        return;
+    }
+    directive(e, "#pragma unroll 1");
+    line(e, "for (int %s = 0; %s < %d; %s++) {", i, i, n, i);
+    e->indent++;
+}
+
 /* Starts the additions of the boxes of its warpgroup, or of all warpgroups where they are ordered. */
-static void send(Emit *e, const BulkStore *x)
+static void send_boxes(Emit *e, const BulkStore *x, bool signs_matter)
 {
     bool ordered = in_order(e);
-    begin_unrolled(e, "w", ordered ? e->plan->warps : 4);
+    begin_loop(e, "w", ordered ? e->plan->warps : 4, !signs_matter);
     line(e, ordered ? "const int warp = w;" : "const int warp = group * 4 + w;");
-    begin_unrolled(e, x->box, x->b.n);
+    begin_loop(e, x->box, x->b.n, !signs_matter);
     emit_box_send(e, x, use(e, str(e, "tma_store_add_%dd", x->w.rank)),
         str(e, "%s + (warp * %d + %s) * %d", e->writer.name, x->buffers, x->box, x->b.bytes),
-        emit_box_coordinates(e, x, x->box, "at"));
+        emit_box_coordinates(e, x, x->box, "at"), signs_matter);
     end_block(e);
     end_block(e);
+}
+
+/* Starts a step's additions and waits until TMA has read the boxes. Their signs are looked at one by one only
+ * where the window begins before the tensor. */
+static void send(Emit *e, const BulkStore *x)
+{
+    const char *signs = "";
+    for (int q = 0; q < x->w.rank; q++) signs = str(e, "%s%sat_%d", signs, q ? " | " : "", q);
+    if (e->writer.signs) {
+        line(e, "if ((%s) < 0) {    /* the window begins before the tensor */", signs);
+        e->indent++;
+        send_boxes(e, x, true);
+        e->indent--;
+        line(e, "} else {");
+        e->indent++;
+    }
+    send_boxes(e, x, false);
+    if (e->writer.signs) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
-    if (ordered) look_ahead(e);
+    if (in_order(e)) look_ahead(e);
     line(e, "%s(0);", use(e, "bulk_wait_read"));
 }
 
