@@ -284,8 +284,8 @@ static bool counts_down(Ranges *r, const Instr *i, int depth)
                 *id = without_casts(r, ir_operand(i, 1), depth);
     const Instr *d = last->def;
     int64_t by;
-    if (!is_program(id) || !d || (d->op != OP_ADD && d->op != OP_SUB) || !ir_is_const(ir_operand(d, 1), &by) ||
-        by != (d->op == OP_ADD ? -1 : 1))
+    if (!is_program(id) || !d || (d->op != OP_ADD && d->op != OP_SUB) ||
+        !ir_is_const(ir_operand(d, 1), &by) || by != (d->op == OP_ADD ? -1 : 1))
         return false;
     const Instr *n = without_casts(r, ir_operand(d, 0), depth)->def;
     return n && n->op == OP_NUM_PROGRAMS &&

@@ -56,8 +56,8 @@ static void move_elements(Emit *e, const BulkStore *x, const char *buffer)
     end_block(e);
 }
 
-void emit_box_send(Emit *e, const BulkStore *x, const char *function, const char *buffer, const char *at,
-    bool signs_matter)
+void emit_box_send(
+    Emit *e, const BulkStore *x, const char *function, const char *buffer, const char *at, bool signs_matter)
 {
     const TensorMapDesc *t = &e->maps.data[x->map];
     const char *map = slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), *signs = "", *each = "";
