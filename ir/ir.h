@@ -374,15 +374,16 @@ typedef struct MemParts {
     int rank;
     int param; /* the index of the tensor's parameter */
 } MemParts;
-bool ir_mem_parts(const Instr *, MemParts *);   /* false: not a memory operation */
-enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };    /* `half` of a barrier */
-enum { LANES_APART = 1, LANES_JOINED };         /* `lanes` of a reduction */
-bool ir_adds(const Instr *);                    /* whether it is a store that adds (rmw) */
-bool ir_orders(const Instr *);                  /* whether it is an atomic with acquire or release */
-bool ir_is_semaphore(const Instr *);            /* whether it is such an atomic with `semaphore` */
-Instr *ir_semaphore_wait(const Instr *store);   /* the wait of an ordered addition; NULL: none */
-Instr *ir_semaphore_signal(const Instr *store); /* its signal; NULL: none */
-bool ir_orders_memory(const Func *);            /* whether it holds one */
+bool ir_mem_parts(const Instr *, MemParts *);          /* false: not a memory operation */
+enum { SEMAPHORE_OF_ADDITION = 1, SEMAPHORE_OF_NONE }; /* `semaphore` of an atomic */
+enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };           /* `half` of a barrier */
+enum { LANES_APART = 1, LANES_JOINED };                /* `lanes` of a reduction */
+bool ir_adds(const Instr *);                           /* whether it is a store that adds (rmw) */
+bool ir_orders(const Instr *);                         /* whether it is an atomic with acquire or release */
+bool ir_is_semaphore(const Instr *);                   /* whether it is such an atomic with `semaphore` */
+Instr *ir_semaphore_wait(const Instr *store);          /* the wait of an ordered addition; NULL: none */
+Instr *ir_semaphore_signal(const Instr *store);        /* its signal; NULL: none */
+bool ir_orders_memory(const Func *);                   /* whether it holds one */
 /* Whether programs wait for other programs: whether a `while` holds an atomic with acquire or release. Then a
  * program must start no later than those that wait for it, which is so where programs start in the order of
  * their numbers and each waits for lower numbers only. */

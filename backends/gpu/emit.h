@@ -73,10 +73,10 @@ typedef struct Writer {
     const char *name;
     const char *before, *step; /* of the semaphore for which its next boxes wait */
     int semaphores;            /* the parameter of the semaphores for which its boxes wait; -1: for none */
+    bool signals, signs; /* it also signals where nothing is added; windows may begin before the tensor */
 } Writer;
 
-/* The warp roles, in the order of the blocks of the operation `roles`. ROLE_CP_ASYNC: the cp.async producers.
- */
+/* The warp roles, in the order of the blocks of `roles`. ROLE_CP_ASYNC: the cp.async producers. */
 enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_CP_ASYNC };
 
 /* A function of the prelude. */

@@ -269,9 +269,31 @@ static bool same_quotient(Ranges *r, const Value *a, const Value *b, int depth)
            same_quotient(r, ir_operand(i, 1), ir_operand(j, 1), depth + 1);
 }
 
-/* The bound of a quotient of a program id, or of the coordinate that stands for it in kernel IR, whose axis
- * of the grid has `a * b` programs: divided by a, it is below b. Exact products only, which those of extents
- * are that `range` bounds. False: it is something else.
+/* Whether it is a program id, or the coordinate that stands for it in kernel IR, of a program of the grid. */
+static bool is_program(const Value *v)
+{
+    return v->def && (v->def->op == OP_PROGRAM_ID || v->def->op == OP_PROGRAM_COORD) &&
+           ir_attr_int(v->def, ATTR_CLUSTER, 1) <= 1;
+}
+
+/* Whether it numbers the programs of an axis from the last one down: num_programs(a) - 1 - program_id(a). */
+static bool counts_down(Ranges *r, const Instr *i, int depth)
+{
+    if (i->op != OP_SUB) return false;
+    const Value *last = without_casts(r, ir_operand(i, 0), depth),
+                *id = without_casts(r, ir_operand(i, 1), depth);
+    const Instr *d = last->def;
+    int64_t by;
+    if (!is_program(id) || !d || (d->op != OP_ADD && d->op != OP_SUB) ||
+        !ir_is_const(ir_operand(d, 1), &by) || by != (d->op == OP_ADD ? -1 : 1))
+        return false;
+    const Instr *n = without_casts(r, ir_operand(d, 0), depth)->def;
+    return n && n->op == OP_NUM_PROGRAMS &&
+           ir_attr_int(n, ATTR_AXIS, 0) == ir_attr_int(id->def, ATTR_AXIS, 0);
+}
+
+/* The bound of a quotient of a program id whose axis of the grid has `a * b` programs: divided by a, it is
+ * below b. Exact products only, which those of extents are that `range` bounds. False: it is something else.
  */
 static bool of_flattened(Ranges *r, const Instr *i, int depth, int64_t *most)
 {
@@ -279,9 +301,7 @@ static bool of_flattened(Ranges *r, const Instr *i, int depth, int64_t *most)
     const Value *id = without_casts(r, ir_operand(i, 0), depth),
                 *by = without_casts(r, ir_operand(i, 1), depth);
     const Instr *end = r->func->grid ? r->func->grid->last : NULL;
-    if (!id->def || (id->def->op != OP_PROGRAM_ID && id->def->op != OP_PROGRAM_COORD) ||
-        ir_attr_int(id->def, ATTR_CLUSTER, 1) > 1)
-        return false;
+    if (!is_program(id)) return false;
     int64_t axis = ir_attr_int(id->def, ATTR_AXIS, 0);
     if (!end || axis < 0 || axis >= end->n_operands) return false;
     const Value *n = without_casts(r, ir_operand(end, (int)axis), depth);
@@ -326,6 +346,8 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     int64_t most;
     if (of_flattened(r, i, depth, &most))
         return meet(range_op(i->op, v->type->dtype, ops), (RangeInfo){ 0, most, 1 });
+    if (counts_down(r, i, depth))
+        return meet(range_op(i->op, v->type->dtype, ops), (RangeInfo){ 0, INT64_MAX, 1 });
     return range_op(
         i->op, op_family(i->op) == OPS_COMPARE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
 }

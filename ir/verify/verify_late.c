@@ -4,7 +4,8 @@
  * are handed to writer warps (`writer`): additions of the consumers, of tiles of one type to one tensor along
  * the same axes, beside a producer whose warpgroup has the warps. Neither stands in a program with an atomic
  * that orders memory, since its release waits only for what its own warps have sent. And barriers in two
- * halves (`half`), which only consumers have. An ordered addition goes to the writer with its semaphores. */
+ * halves (`half`), which only consumers have. An ordered addition goes to the writer with its semaphores;
+ * only beside it can the writer wait for others and signal others. */
 #include "ir/verify/verify.h"
 
 static bool leaves_late(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_LATE, 0) != 0; }
@@ -49,6 +50,18 @@ static void check_half(Verifier *v, Instr *i)
         "a half of a barrier needs the other one: arrivals and waits for them");
 }
 
+static bool is_ordered_writer(const void *semaphores, const Instr *i)
+{
+    const Instr *wait = is_writer(i) ? ir_semaphore_wait(i) : NULL;
+    return wait && ir_operand(wait, 0) == semaphores;
+}
+
+static void check_alone(Verifier *v, Instr *i)
+{
+    BREACH_IF(!ir_attr(i, ATTR_WRITER) || !ir_any_in(v->func->body, is_ordered_writer, ir_operand(i, 0)), i,
+        "a semaphore that orders no addition is accessed by writer warps that add in its order");
+}
+
 static void check_writer(Verifier *v, Instr *i)
 {
     BREACH_IF(!ir_adds(i) || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0), i,
@@ -71,6 +84,7 @@ static void check(void *user, Instr *i)
                              !ir_attr(ir_semaphore_signal(i), ATTR_WRITER)),
         i, "an addition is handed to writer warps, and the atomics that order it are not");
     if (is_writer(i)) check_writer(v, i);
+    if (ir_attr_int(i, ATTR_SEMAPHORE, 0) == SEMAPHORE_OF_NONE) check_alone(v, i);
     if (i->op == OP_BARRIER && ir_attr(i, ATTR_HALF)) check_half(v, i);
     if (i->op == OP_BULK_FLUSH) {
         bool behind = i->prev && i->prev->op == OP_FOR;

@@ -22,12 +22,12 @@ done <<'CONFIGS'
 4 TM=128, TN=256, TK=64, STAGES=8, persistent=0
 CONFIGS
 
-# count FIELD CONFIG [CHANNELS]: of that convolution, an iteration.
+# count FIELD CONFIG [CHANNELS [N]]: of that convolution, an iteration; N: of that many parts.
 count() {
     echo "$2" >"$work/config"
     "$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=bf16 B=8 C="${3:-190}" H=74 W=74 F=102 \
-        R=3 S=3 P=74 Q=74 STRIDE=1 PAD=1 | awk -v field="\"$1\":" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
-            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%.0f\n", x / n }'
+        R=3 S=3 P=74 Q=74 STRIDE=1 PAD=1 | awk -v parts="${4:-0}" -v field="\"$1\":" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
+            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%.0f\n", x / (parts ? parts : n) }'
 }
 [ "$(count waits "TF=128, TP=8, TQ=8, TC=64, STAGES=4")" = 0 ] || { echo "FAIL: a window ahead"; failures=1; }
 [ "$(count waits "TF=128, TP=8, TQ=28, TC=64, STAGES=4")" = 0 ] || { echo "FAIL: a window of 28 pixels ahead"; failures=1; }
@@ -35,6 +35,10 @@ count() {
 [ "$(count waits "TF=32, TP=8, TQ=28, TC=64, STAGES=4, COLUMN=true" 191)" = 1 ] || { echo "FAIL: three windows"; failures=1; }
 rows=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4") pixels=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4, FLAT=true")
 [ $((2 * pixels)) -gt $((3 * rows)) ] || { echo "FAIL: copies of pixels take $pixels, of rows $rows"; failures=1; }
+
+# More copies of 4 bytes a step need more registers, so that fewer CTAs of 64 channels a step fit.
+wide=$(count estimate "TQ=16, TC=64, persistent=0" 114 1) narrow=$(count estimate "TQ=16, TC=32, persistent=0" 114 1)
+[ "$wide" -gt "$narrow" ] || { echo "FAIL: steps of 64 channels take $wide, of 32 $narrow"; failures=1; }
 
 # cut CHANNELS CONFIG: rows of an iteration's windows that reach over the tensor's end.
 cut() {

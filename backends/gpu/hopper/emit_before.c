@@ -9,12 +9,13 @@
  *       for (u32 box_n = 0; box_n < 1024; box_n++) { ..; if (.. in range) stg_f16(..); } */
 #include "backends/gpu/hopper/emit_bulk.h"
 
-static bool may_begin_before(Emit *e, const BulkStore *x)
+bool emit_may_begin_before(Emit *e, const Instr *store)
 {
+    MemParts m;
     if (!e->ranges) e->ranges = ranges_new(e->f);
-    for (int a = 0; a < x->w.rank; a++)
-        if (range_of(e->ranges, x->w.offset[a]).lo < 0 &&
-            kernel_box_is_given(e->f, &e->s->arena, x->w.offset[a]))
+    ir_mem_parts(store, &m);
+    for (int a = 0; a < m.rank; a++)
+        if (range_of(e->ranges, m.idx[a]).lo < 0 && kernel_box_is_given(e->f, &e->s->arena, m.idx[a]))
             return true;
     return false;
 }
@@ -55,11 +56,12 @@ static void move_elements(Emit *e, const BulkStore *x, const char *buffer)
     end_block(e);
 }
 
-void emit_box_send(Emit *e, const BulkStore *x, const char *function, const char *buffer, const char *at)
+void emit_box_send(
+    Emit *e, const BulkStore *x, const char *function, const char *buffer, const char *at, bool signs_matter)
 {
     const TensorMapDesc *t = &e->maps.data[x->map];
     const char *map = slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), *signs = "", *each = "";
-    if (t->pixels || !may_begin_before(e, x)) {
+    if (t->pixels || !signs_matter) {
         line(e, "%s(&%s, %s%s);", function, map, buffer, at);
         return;
     }

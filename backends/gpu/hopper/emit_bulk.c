@@ -348,7 +348,8 @@ static void send_boxes(Emit *e, const BulkStore *x)
     const char *how = e->maps.data[x->map].pixels ? "_im2col"
                       : ir_adds(x->store)         ? "_add"
                                                   : window_hint(e, &x->w, ACCESS_TMA);
-    emit_box_send(e, x, use(e, str(e, "tma_store%s_%dd", how, x->w.rank)), x->to, c);
+    emit_box_send(e, x, use(e, str(e, "tma_store%s_%dd", how, x->w.rank)), x->to, c,
+        emit_may_begin_before(e, x->store));
     if (x->at_once) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
     end_block(e);

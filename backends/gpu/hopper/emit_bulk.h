@@ -24,10 +24,13 @@ const char *emit_box_coordinates(Emit *, const BulkStore *, const char *k, const
 /* The offset of a window along axis q of the store's map, for TMA, without its closing bracket. */
 const char *emit_bulk_coordinate(Emit *, const BulkStore *, int q);
 
+/* Whether a box of the store may begin before its tensor (emit_before.c). */
+bool emit_may_begin_before(Emit *, const Instr *store);
 /* Starts the store or addition of a box, which is in the buffer, by `function` of the prelude. at: what
- * emit_box_coordinates gives. A box that begins before the tensor is moved element by element
+ * emit_box_coordinates gives. signs_matter: a box that begins before the tensor is moved element by element
  * (emit_before.c). */
-void emit_box_send(Emit *, const BulkStore *, const char *function, const char *buffer, const char *at);
+void emit_box_send(
+    Emit *, const BulkStore *, const char *function, const char *buffer, const char *at, bool signs_matter);
 
 /* emit_writer.c */
 const Writer *emit_writer_of(const Emit *, const Instr *store); /* NULL: warps send its boxes themselves */

@@ -16,8 +16,9 @@
 #include "backends/gpu/hopper/emit_bulk.h"
 #include "backends/gpu/hopper/emit_roles.h"
 
-/* A warpgroup's words: whether it goes on, and behind that the offsets of the window. Ordered, also the
+/* A warpgroup's words: what is handed on, and behind that the offsets of the window. Ordered, also the
  * step that must have passed, the one that passes then, and the addresses of the two semaphores. */
+enum { END, BOXES, SIGNAL, CLEAR }; /* SIGNAL: without boxes; CLEAR: one that clears what was waited for */
 enum { STEP = 24, NEXT = 28, BEFORE = 32, OWN = 40, WORDS_BYTES = 48 };
 
 const Writer *emit_writer_of(const Emit *e, const Instr *store)
@@ -37,20 +38,23 @@ static int semaphores_of(const Instr *store)
 
 static void find_store(void *user, Instr *i)
 {
-    const Instr **store = user;
-    if (i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0)) *store = i;
+    Emit *e = user;
+    e->writer.signals |= ir_attr_int(i, ATTR_SEMAPHORE, 0) == SEMAPHORE_OF_NONE;
+    if (i->op != OP_STORE || !ir_attr_int(i, ATTR_WRITER, 0)) return;
+    e->writer.store = i;
+    e->writer.signs |= emit_may_begin_before(e, i);
 }
 
 void emit_writer_places(Emit *e, Block *consumers)
 {
     BulkStore x;
     int groups = e->plan->warps / 4;
-    const Instr *store = NULL;
     emit_halves_place(e, consumers);
-    ir_walk(consumers, find_store, &store);
+    ir_walk(consumers, find_store, e);
+    const Instr *store = e->writer.store;
     if (!store) return;
-    e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .semaphores = semaphores_of(store) };
-    const char *n = e->writer.name;
+    const char *n = e->writer.name = tmp(e, "adds");
+    e->writer.semaphores = semaphores_of(store);
     line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d, %s_words = %s_full + %d;", n,
         (long long)e->shared_bytes, n, n, 8 * groups * writers_each(e), n, n,
         8 * groups * (writers_each(e) + 1));
@@ -88,13 +92,18 @@ void emit_writer_barriers(Emit *e)
             8 * groups);
 }
 
-/* Waits until the step before has passed, and orders the additions behind it. */
-static void wait_semaphore(Emit *e)
+/* Reads which semaphores a step waits for and signals. */
+static void read_semaphores(Emit *e)
 {
     line(e, "const i64 before = %s(words + %d), own = %s(words + %d);", use(e, "lds_i64"), BEFORE,
         use(e, "lds_i64"), OWN);
     line(e, "const i32 step = %s(words + %d), next = %s(words + %d);", use(e, "lds_i32"), STEP,
         use(e, "lds_i32"), NEXT);
+}
+
+/* Waits until the step before has passed, and orders the additions behind it. */
+static void wait_semaphore(Emit *e)
+{
     line(e, "if (before && (before != from || passed <= step)) {");
     e->indent++;
     line(e, "from = before;");
@@ -120,21 +129,61 @@ static void each_group(Emit *e, const char *what, const char *barrier, bool own,
 static void look_ahead(Emit *e)
 { line(e, "if (before && passed <= step + 2) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32")); }
 
+static void begin_loop(Emit *e, const char *i, int n, bool unrolled)
+{
+    if (unrolled) {
+        begin_unrolled(e, i, n);
+        return;
+    }
+    directive(e, "#pragma unroll 1");
+    line(e, "for (int %s = 0; %s < %d; %s++) {", i, i, n, i);
+    e->indent++;
+}
+
 /* Starts the additions of the boxes of its warpgroup, or of all warpgroups where they are ordered. */
-static void send(Emit *e, const BulkStore *x)
+static void send_boxes(Emit *e, const BulkStore *x, bool signs_matter)
 {
     bool ordered = in_order(e);
-    begin_unrolled(e, "w", ordered ? e->plan->warps : 4);
+    begin_loop(e, "w", ordered ? e->plan->warps : 4, !signs_matter);
     line(e, ordered ? "const int warp = w;" : "const int warp = group * 4 + w;");
-    begin_unrolled(e, x->box, x->b.n);
+    begin_loop(e, x->box, x->b.n, !signs_matter);
     emit_box_send(e, x, use(e, str(e, "tma_store_add_%dd", x->w.rank)),
         str(e, "%s + (warp * %d + %s) * %d", e->writer.name, x->buffers, x->box, x->b.bytes),
-        emit_box_coordinates(e, x, x->box, "at"));
+        emit_box_coordinates(e, x, x->box, "at"), signs_matter);
     end_block(e);
     end_block(e);
+}
+
+/* Starts a step's additions and waits until TMA has read the boxes. Their signs are looked at one by one only
+ * where the window begins before the tensor. */
+static void send(Emit *e, const BulkStore *x)
+{
+    const char *signs = "";
+    for (int q = 0; q < x->w.rank; q++) signs = str(e, "%s%sat_%d", signs, q ? " | " : "", q);
+    if (e->writer.signs) {
+        line(e, "if ((%s) < 0) {    /* the window begins before the tensor */", signs);
+        e->indent++;
+        send_boxes(e, x, true);
+        e->indent--;
+        line(e, "} else {");
+        e->indent++;
+    }
+    send_boxes(e, x, false);
+    if (e->writer.signs) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
-    if (ordered) look_ahead(e);
+    if (in_order(e)) look_ahead(e);
     line(e, "%s(0);", use(e, "bulk_wait_read"));
+}
+
+/* Clears what a program's end waited for, when the other writer has no step left that waits for it. */
+static void clear(Emit *e)
+{
+    if (!e->writer.signals) return;
+    line(e, "if (what == %d && before) {", CLEAR);
+    e->indent++;
+    line(e, "%s((i32 *)before, 0);", use(e, "atomic_exch_i32"));
+    line(e, "from = 0;");
+    end_block(e);
 }
 
 /* Signals the step, behind the one before, when memory has its sums. The fence also acquires what was read
@@ -144,10 +193,37 @@ static void signal_in_order(Emit *e)
     const char *n = e->writer.name;
     line(e, "%s(%s_done + %d * (turn ^ 1), phase ^ turn ^ 1);", use(e, "mbar_wait"), n,
         8 * (e->plan->warps / 4));
+    clear(e);
     line(e, "%s(0);", use(e, "bulk_wait"));
     line(e, "%s();", use(e, "fence_device"));
     line(e, "if (own) %s((i32 *)own, next);", use(e, "atomic_exch_i32"));
     each_group(e, "mbar_arrive", "done", true, "");
+}
+
+/* Where nothing is added, words are given back at once. The address is there once all have been read: without
+ * boxes to send, nothing else keeps the arrival behind the reads. */
+static void give_words_back(Emit *e)
+{
+    if (!e->writer.signals) return;
+    line(e, "if (what != %d) {", BOXES);
+    e->indent++;
+    line(e, "const u32 read = ((u32)before | (u32)own | (u32)step | (u32)next) & %s();",
+        use(e, "hidden_zero"));
+    each_group(e, "mbar_arrive", "empty", false, " + read");
+    end_block(e);
+}
+
+/* Sends what a step adds, if it adds anything, and gives the buffers back. */
+static void send_step(Emit *e, const BulkStore *x)
+{
+    if (e->writer.signals) {
+        line(e, "if (what == %d) {", BOXES);
+        e->indent++;
+    }
+    line(e, "%s();", use(e, "fence_proxy_async"));
+    send(e, x);
+    each_group(e, "mbar_arrive", "empty", false, "");
+    if (e->writer.signals) end_block(e);
 }
 
 void emit_writer(Emit *e)
@@ -172,13 +248,16 @@ void emit_writer(Emit *e)
     line(e, "for (u32 phase = 0;; phase ^= 1) {");
     e->indent++;
     each_group(e, "mbar_wait", "full", true, ", phase");
-    line(e, "if (!%s(words)) break;", use(e, "lds_i32"));
+    if (e->writer.signals) line(e, "const i32 what = %s(words);", use(e, "lds_i32"));
+    line(e, "if (!%s) break;", e->writer.signals ? "what" : str(e, "%s(words)", use(e, "lds_i32")));
     for (int q = 0; q < x.w.rank; q++)
         line(e, "const i32 at_%d = %s(words + %d);", q, use(e, "lds_i32"), 4 + 4 * q);
-    if (ordered) wait_semaphore(e);
-    line(e, "%s();", use(e, "fence_proxy_async"));
-    send(e, &x);
-    each_group(e, "mbar_arrive", "empty", false, "");
+    if (ordered) {
+        read_semaphores(e);
+        give_words_back(e);
+        wait_semaphore(e);
+    }
+    send_step(e, &x);
     if (ordered) signal_in_order(e);
     end_block(e);
     line(e, "%s(0);", use(e, "bulk_wait"));
@@ -199,9 +278,10 @@ static void hand_semaphore(Emit *e, const Instr *pass)
     MemParts m;
     const char *words = str(e, "%s_words + (warp >> 2) * %d", e->writer.name, WORDS_BYTES);
     ir_mem_parts(pass, &m);
-    line(e, "%s(%s + %d, %s);", use(e, "sts_i32"), words, STEP, e->writer.step);
+    line(e, "%s(%s + %d, %s);", use(e, "sts_i32"), words, STEP, e->writer.before ? e->writer.step : "0");
     line(e, "%s(%s + %d, %s);", use(e, "sts_i32"), words, NEXT, name_of(e, m.values[0]));
-    line(e, "%s(%s + %d, (i64)%s);", use(e, "sts_i64"), words, BEFORE, e->writer.before);
+    line(e, "%s(%s + %d, (i64)%s);", use(e, "sts_i64"), words, BEFORE,
+        e->writer.before ? e->writer.before : "0");
     line(e, "%s(%s + %d, (i64)(%s));", use(e, "sts_i64"), words, OWN, emit_semaphore_cell(e, pass));
 }
 
@@ -209,18 +289,20 @@ static void hand_semaphore(Emit *e, const Instr *pass)
 static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
 {
     const char *n = e->writer.name;
+    int what = x ? BOXES : !pass ? END : e->writer.before ? CLEAR : SIGNAL;
     line(e, "if (lane == 0) {");
     e->indent++;
     line(e, "if (warp %% 4 == 0) {");
     e->indent++;
-    line(e, "%s(%s_words + (warp >> 2) * %d, %d);", use(e, "sts_i32"), n, WORDS_BYTES, x != NULL);
+    line(e, "%s(%s_words + (warp >> 2) * %d, %d);", use(e, "sts_i32"), n, WORDS_BYTES, what);
     for (int q = 0; x && q < x->w.rank; q++)
         line(e, "%s(%s_words + (warp >> 2) * %d + %d, %s));", use(e, "sts_i32"), n, WORDS_BYTES, 4 + 4 * q,
             emit_bulk_coordinate(e, x, q));
-    if (x && pass) hand_semaphore(e, pass);
+    if (pass) hand_semaphore(e, pass);
     end_block(e);
     if (!in_order(e)) line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
-    for (int t = 0; in_order(e) && t < (x ? 1 : writers_each(e)); t++) /* at the end both writers hear it */
+    for (int t = 0; in_order(e) && t < (what == END ? writers_each(e) : 1);
+        t++) /* at the end both writers hear it */
         line(e, "%s(%s_full + %d * (%s_phase & 1%s) + 8 * (warp >> 2));", use(e, "mbar_arrive"), n,
             8 * (e->plan->warps / 4), n, t ? "" : " ^ 1");
     end_block(e);
@@ -251,10 +333,17 @@ void emit_writer_semaphore(Emit *e, Instr *atomic)
         line(e, "const u64 %s = %s;", e->writer.before, emit_semaphore_cell(e, atomic));
         return;
     }
-    const Instr *store = store_before(atomic);
-    if (!store) ir_fail(e->s, atomic->loc, "a semaphore is signaled without an addition");
-    emit_bulk_open(e, store, &x);
-    arrive(e, &x, atomic);
+    if (ir_attr_int(atomic, ATTR_SEMAPHORE, 0) == SEMAPHORE_OF_NONE) {
+        emit_writer_wait(e); /* the words of the step before have been read */
+        emit_writer_hand(e, NULL);
+        arrive(e, NULL, atomic);
+    } else {
+        const Instr *store = store_before(atomic);
+        if (!store) ir_fail(e->s, atomic->loc, "a semaphore is signaled without an addition");
+        emit_bulk_open(e, store, &x);
+        arrive(e, &x, atomic);
+    }
+    e->writer.before = NULL;
 }
 
 void emit_writer_done(Emit *e, int param)

@@ -439,10 +439,10 @@ static void hold(void *user, Instr *i)
     }
 }
 
-static bool load_in_bulk(void *user)
+static bool behind_bulk_stores(void *user)
 {
     Layouter *c = user;
-    return kernel_bulk_loads(c->s, c->f, c->p);
+    return kernel_hand_ends(c->s, c->f) | kernel_bulk_loads(c->s, c->f, c->p);
 }
 
 static bool join_loads(void *user)
@@ -490,7 +490,7 @@ bool kernel_pass_layout(KernelContext *k)
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
-    if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, load_in_bulk, &c);
+    if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, behind_bulk_stores, &c);
     if (!kernel_step(p, PASS_DENSE_WINDOWS, densify_windows, &c)) return true;
     if (!kernel_step(p, PASS_SLIDING_WINDOWS, slide_windows, &c)) return true;
     kernel_step(p, PASS_UNALIGNED_VECTORS, record_accesses, &c);

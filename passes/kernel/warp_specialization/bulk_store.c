@@ -22,7 +22,7 @@
  * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
  * has what was stored before it (backends/gpu/memory/emit_indexed.c). An addition that semaphores
  * order (ordered-adds) is handed to writers with them: two warps in turn then send the boxes of all
- * warpgroups.
+ * warpgroups. What else a program does with these semaphores follows (ordered_ends.c).
  *
  * A scatter whose rows are consecutive pixels of images, all of which are counted, becomes such a store as
  * well: boxes of 16 pixels by TMA's im2col mode, `store {im2col = [..]}`.

@@ -28,6 +28,9 @@ bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
 bool kernel_bulk_scatter(Session *, Func *, KernelPlan *, Instr *scatter);
 /* Whether memory or a parameter decides about the position, which may be a negative one therefore. */
 bool kernel_box_is_given(const Func *, Arena *, const Value *position);
+/* Hands what a program does with its semaphores beside its additions to the writer warps that add in order,
+ * and returns whether there is anything (ordered_ends.c). */
+bool kernel_hand_ends(Session *, Func *);
 /* The boxes of a warp that may be in flight at once. Each program begins with the first buffer again, so a
  * buffer that one of the last `boxes mod buffers` boxes uses is needed again early. */
 int kernel_bulk_depth(int boxes, int buffers);

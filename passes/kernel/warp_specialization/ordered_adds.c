@@ -18,16 +18,16 @@
  * Requires: a `while` that does nothing else, under an `if` that does nothing else; old values that nobody
  * uses otherwise; the three in one block of a loop, one tensor of semaphores, and nothing else between wait
  * and signal; no reads of what programs write, which the consumers could not wait for. Keeps: everything. */
-#include "passes/kernel/warp_specialization/bulk_store.h"
+#include "passes/kernel/warp_specialization/ordered_adds.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* What one addition waits for. */
+/* What one addition waits for, and the atomic behind the store. */
 typedef struct OrderedAdd {
-    Instr *cond, *loop, *wait, *pass; /* the if, the while in it, its atomic, the atomic behind the store */
-    Value *step;
+    OrderedWait wait;
+    Instr *pass;
 } OrderedAdd;
 
-static bool is_atomic(const Instr *i, int rmw, int sem)
+bool ordered_is_atomic(const Instr *i, int rmw, int sem)
 {
     return i->op == OP_ATOMIC_RMW && ir_attr_int(i, ATTR_RMW, -1) == rmw &&
            ir_attr_int(i, ATTR_SEM, SEM_RELAXED) == sem && !ir_attr(i, ATTR_HAS_MASK);
@@ -45,48 +45,69 @@ static bool hands_on(const Instr *end, Value *const *from, int n)
 static bool does_nothing(const Block *b)
 { return b->first == b->last && hands_on(b->last, b->args, b->n_args); }
 
-/* while atomic_add(S[..], 0, acquire) <= step {} */
-static bool waits_only(OrderedAdd *t)
+/* while atomic_add(S[..], 0, acquire) <= step {}, or < step */
+static bool waits_only(OrderedWait *w)
 {
-    Block *test = t->loop->blocks[0];
+    Block *test = w->loop->blocks[0];
     Instr *end = ir_terminator(test), *compare = ir_operand(end, 0)->def;
     MemParts m;
-    if (!does_nothing(t->loop->blocks[1]) || !compare || compare->op != OP_LE || compare->block != test)
+    if (!does_nothing(w->loop->blocks[1]) || !compare || compare->block != test ||
+        (compare->op != OP_LE && compare->op != OP_LT))
         return false;
-    t->wait = ir_operand(compare, 0)->def;
-    t->step = ir_operand(compare, 1);
-    if (!t->wait || t->wait->block != test || !is_atomic(t->wait, RMW_ADD, SEM_ACQUIRE) ||
-        !ir_mem_parts(t->wait, &m) || !m.token || m.tensor->type->dtype != DT_I32 ||
-        !kernel_is_zero(m.values[0]) || ir_use_count(m.result) != 1 ||
-        !ir_defined_outside(t->step, t->cond->blocks[0]))
+    w->atomic = ir_operand(compare, 0)->def;
+    w->step = ir_operand(compare, 1);
+    w->below = compare->op == OP_LT;
+    if (!w->atomic || w->atomic->block != test || !ordered_is_atomic(w->atomic, RMW_ADD, SEM_ACQUIRE) ||
+        !ir_mem_parts(w->atomic, &m) || !m.token || m.tensor->type->dtype != DT_I32 ||
+        !kernel_is_zero(m.values[0]) || ir_use_count(m.result) != 1 || !ir_defined_outside(w->step, test))
         return false;
     for (const Instr *i = test->first; i != end; i = i->next)
-        if (i != t->wait && i != compare && i->op != OP_JOIN_TOKENS) return false;
+        if (i != w->atomic && i != compare && i->op != OP_JOIN_TOKENS) return false;
     for (int k = 1; k < end->n_operands; k++)
         if (ir_operand(end, k) != m.token_out) return false;
     return true;
 }
 
-/* The `if` around that loop, from which the store has its token. */
-static bool waits(OrderedAdd *t, const Instr *store)
+/* Whether the atomic sets the semaphore that was waited for to 0, and nobody reads what it was. */
+static bool clears(const OrderedWait *w, const Instr *i)
+{
+    MemParts m, waited;
+    if (!ordered_is_atomic(i, RMW_EXCH, SEM_RELAXED) || !ir_mem_parts(i, &m) || !w->atomic ||
+        !ir_mem_parts(w->atomic, &waited) || m.tensor != waited.tensor || !kernel_is_zero(m.values[0]) ||
+        m.result->uses)
+        return false;
+    for (int k = 0; k < m.rank; k++)
+        if (m.idx[k] != waited.idx[k]) return false;
+    return true;
+}
+
+/* Whether the `if` hands on what its loop has as token k, with or without the atomic that clears. */
+static bool hands_on_token(const OrderedWait *w, int k)
 {
     MemParts m;
-    t->cond = ir_mem_parts(store, &m) && m.token ? m.token->def : NULL;
-    if (!t->cond || t->cond->op != OP_IF || t->cond->n_blocks != 2 || t->cond->block != store->block)
-        return false;
-    Block *then = t->cond->blocks[0], *other = t->cond->blocks[1];
-    Value *results[IR_MAX_RESULTS];
+    const Value *given = ir_operand(ir_terminator(w->cond->blocks[0]), k), *result = &w->loop->results[k];
+    return given == result ||
+           (w->clear && ir_mem_parts(w->clear, &m) && given == m.token_out && m.token == result);
+}
+
+bool ordered_wait_in(Instr *cond, OrderedWait *w)
+{
+    *w = (OrderedWait){ .cond = cond };
+    if (cond->op != OP_IF || cond->n_blocks != 2) return false;
+    Block *then = cond->blocks[0], *other = cond->blocks[1];
     if (other->first != other->last) return false;
     for (Instr *i = then->first; i != ir_terminator(then); i = i->next) {
-        if (i->op == OP_WHILE && !t->loop) t->loop = i;
+        if (i->op == OP_WHILE && !w->loop) {
+            w->loop = i;
+            if (!waits_only(w)) return false;
+        } else if (!w->clear && clears(w, i)) w->clear = i;
         else if (i->n_blocks || !(op_info[i->op].flags & OPF_PURE)) return false;
     }
-    if (!t->loop || !waits_only(t)) return false;
-    for (int k = 0; k < t->loop->n_results; k++) results[k] = &t->loop->results[k];
-    int n = t->cond->n_results;
-    for (int k = 0; k < n && t->loop->n_results == n; k++)
-        if (ir_operand(t->loop, k) != ir_operand(other->last, k)) return false;
-    return t->loop->n_results == n && hands_on(ir_terminator(then), results, n);
+    int n = cond->n_results;
+    if (!w->loop || w->loop->n_results != n || ir_terminator(then)->n_operands != n) return false;
+    for (int k = 0; k < n; k++)
+        if (ir_operand(w->loop, k) != ir_operand(other->last, k) || !hands_on_token(w, k)) return false;
+    return true;
 }
 
 /* The atomic that lets the next program add: it releases, in the store's block, and nobody reads its old
@@ -99,15 +120,15 @@ static Instr *signals(const Instr *store)
     Instr *i = v->uses->user;
     if (i->op == OP_JOIN_TOKENS && ir_result(i)->uses && !ir_result(i)->uses->next)
         i = ir_result(i)->uses->user;
-    bool passes = is_atomic(i, RMW_EXCH, SEM_RELEASE) && i->block == store->block && ir_mem_parts(i, &m) &&
-                  m.result && !m.result->uses && m.result->type->kind == TYPE_SCALAR;
+    bool passes = ordered_is_atomic(i, RMW_EXCH, SEM_RELEASE) && i->block == store->block &&
+                  ir_mem_parts(i, &m) && m.result && !m.result->uses && m.result->type->kind == TYPE_SCALAR;
     return passes ? i : NULL;
 }
 
 static bool is_semaphore_of(const OrderedAdd *t, const Instr *i)
 {
     MemParts m, wait;
-    return ir_mem_parts(i, &m) && ir_mem_parts(t->wait, &wait) && m.param == wait.param;
+    return ir_mem_parts(i, &m) && ir_mem_parts(t->wait.atomic, &wait) && m.param == wait.param;
 }
 
 /* Whether the addition is all that is in order: nothing else has its place between the wait and the signal.
@@ -115,12 +136,13 @@ static bool is_semaphore_of(const OrderedAdd *t, const Instr *i)
 static bool alone(const OrderedAdd *t, const Instr *store)
 {
     const Value *token = ir_operand(t->pass, t->pass->n_operands - 1);
-    const Instr *joins = token->def && token->def->op == OP_JOIN_TOKENS ? token->def : t->pass;
-    for (int k = 0; k < t->cond->n_results; k++)
-        for (const Use *u = t->cond->results[k].uses; u; u = u->next)
+    const Instr *joins = token->def && token->def->op == OP_JOIN_TOKENS ? token->def : t->pass,
+                *cond = t->wait.cond;
+    for (int k = 0; k < cond->n_results; k++)
+        for (const Use *u = cond->results[k].uses; u; u = u->next)
             if (u->user != store && u->user != joins) return false;
     for (int k = 0; joins != t->pass && k < joins->n_operands; k++)
-        if (ir_operand(joins, k)->def != t->cond && ir_operand(joins, k)->def != store) return false;
+        if (ir_operand(joins, k)->def != cond && ir_operand(joins, k)->def != store) return false;
     return true;
 }
 
@@ -133,9 +155,9 @@ static bool reads_written(const void *user, const Instr *i)
     return ir_mem_parts(i, &m) && m.token && m.result && !is_semaphore_of(t, i);
 }
 
-static void order_add(Roles *c, OrderedAdd *t)
+Instr *ordered_wait_alone(const OrderedWait *w, int semaphore)
 {
-    Instr *i = t->cond;
+    Instr *i = w->cond;
     MemParts m;
     Value *ops[TILE_MAX_RANK + 4], *tokens[IR_MAX_RESULTS];
     int n = 0, all = i->n_results;
@@ -143,25 +165,34 @@ static void order_add(Roles *c, OrderedAdd *t)
     b.loc = i->loc;
     for (Instr *x = i->blocks[0]->first, *next; x != ir_terminator(i->blocks[0]); x = next) {
         next = x->next;
-        if (x == t->loop) continue;
+        if (x == w->loop || x == w->clear) continue;
         ir_unlink(x);
         ir_place(&b, x);
     }
-    ir_mem_parts(t->wait, &m);
+    ir_mem_parts(w->atomic, &m);
     for (int k = 0; k < all; k++) tokens[k] = ir_operand(ir_terminator(i->blocks[1]), k);
     ops[n++] = m.tensor;
     for (int k = 0; k < m.rank; k++) ops[n++] = m.idx[k];
-    ops[n++] = t->step;
+    ops[n++] = w->below ? ir_bin(&b, OP_SUB, w->step, ir_const_int(&b, w->step->type->dtype, 1)) : w->step;
     ops[n++] = ir_operand(i, 0);
     ops[n++] = all > 1 ? ir_emit(&b, OP_JOIN_TOKENS, tokens, all, NO_ATTRS, NULL) : tokens[0];
     Instr *wait = ir_build(&b, OP_ATOMIC_RMW, ops, n,
         ATTRS(a_int(ATTR_RMW, RMW_ADD), a_int(ATTR_SEM, SEM_ACQUIRE), a_int(ATTR_HAS_MASK, 1),
-            a_int(ATTR_SEMAPHORE, 1)),
+            a_int(ATTR_SEMAPHORE, semaphore)),
         NULL, 0);
     ir_mem_parts(wait, &m);
     for (int k = 0; k < all; k++) ir_replace(&i->results[k], m.token_out);
     ir_erase(i);
-    ir_set_attr(c->s, t->pass, a_int(ATTR_SEMAPHORE, 1));
+    return wait;
+}
+
+/* The wait of the `if` from which the store has its token: of the store's block, at or below a step. */
+static bool waits(OrderedAdd *t, const Instr *store)
+{
+    MemParts m;
+    Instr *cond = ir_mem_parts(store, &m) && m.token ? m.token->def : NULL;
+    return cond && cond->block == store->block && ordered_wait_in(cond, &t->wait) && !t->wait.clear &&
+           !t->wait.below;
 }
 
 bool roles_order_adds(void *user)
@@ -169,6 +200,7 @@ bool roles_order_adds(void *user)
     Roles *c = user;
     InstrList stores = { 0 };
     bool changed = false;
+    if (kernel_skips(c->p, PASS_ORDERED_ADDS)) return false;
     ir_collect(&c->s->arena, kernel_consumers(c->f), OP_STORE, &stores);
     for (size_t k = 0; k < stores.len; k++) {
         Instr *store = stores.data[k], *loop = store->block->parent;
@@ -177,7 +209,8 @@ bool roles_order_adds(void *user)
             continue;
         if (!is_semaphore_of(&t, t.pass) || !alone(&t, store) || ir_any_in(c->f->body, reads_written, &t))
             continue;
-        order_add(c, &t);
+        ordered_wait_alone(&t.wait, SEMAPHORE_OF_ADDITION);
+        ir_set_attr(c->s, t.pass, a_int(ATTR_SEMAPHORE, SEMAPHORE_OF_ADDITION));
         changed = true;
     }
     return changed;

@@ -61,6 +61,7 @@ typedef struct Cost {
     int live;                 /* the same: all tiles, where the most of them are in use at once */
     int gathered;             /* the same: all that is in use where a gather needs room (cost_registers.c) */
     int round; /* the same: what a loop carries and what one of its rounds loads, of the loop with the most */
+    double copied; /* copies of 4 or 8 bytes that a thread issues in one round */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach; without roles, those of the loads that are waited for together (waits) */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */

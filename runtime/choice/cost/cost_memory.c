@@ -263,6 +263,13 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
             times;
 }
 
+double cost_small_copies(CostWalk *w, const Instr *i)
+{
+    double whole, width = access_bytes(w, i);
+    cost_window_bytes(w, i, &whole);
+    return width >= 4 && width < 16 ? whole / width / w->threads : 0;
+}
+
 void cost_wait_for_data(CostWalk *w, double times)
 {
     if (!w->counted) w->c.iterations += times;

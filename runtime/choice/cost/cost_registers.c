@@ -11,13 +11,27 @@ int cost_words(const CostWalk *w, const Type *t)
     return tile ? (int)layout_regs(layouts_get(&w->plan->layouts, t)) * dtype_bytes(t->dtype) / 4 : 0;
 }
 
+typedef struct Copied {
+    CostWalk *w;
+    double n;
+} Copied;
+
+static void add_copies(void *user, Instr *i)
+{
+    Copied *c = user;
+    if (kernel_copies(i->op)) c->n += cost_small_copies(c->w, i);
+}
+
 void cost_round_words(CostWalk *w, const Instr *loop)
 {
     int n = 0;
+    Copied copied = { w, 0 };
     for (int k = 0; k < loop->n_results; k++) n += cost_words(w, loop->results[k].type);
     for (const Instr *x = loop->blocks[0]->first; x; x = x->next)
         if (x->op == OP_LOAD) n += cost_words(w, ir_result(x)->type);
     if (n > w->c.round) w->c.round = n;
+    ir_walk(loop->blocks[0], add_copies, &copied);
+    w->c.copied = fmax(w->c.copied, copied.n);
 }
 
 static bool beside_sums(const CostWalk *w)
@@ -105,7 +119,7 @@ int cost_held_words(const CostWalk *w)
 
 /* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, or what a loop carries
  * and loads in a round, and addresses beside them. Products whose operands come from registers read them
- * ahead as far as there is room. */
+ * ahead as far as there is room, unless the addresses of small copies take it. */
 double cost_registers_wanted(const Cost *c, const DeviceModel *m)
 {
     if (c->consumers) {
@@ -118,6 +132,8 @@ double cost_registers_wanted(const Cost *c, const DeviceModel *m)
     own = fmax(own, c->gathered + m->registers_plain);
     if (c->waits > 0) own = fmax(own, c->held + c->loaded + m->registers_plain);
     if (c->wide) return fmax(own, c->held + m->registers_wide);
+    double copies = c->held + m->registers_plain + m->registers_copy * c->copied;
+    if (c->copied > 0 && c->stalls <= 0) return fmax(own, fmin(copies, c->room));
     return fmax(
         own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
 }
