@@ -141,6 +141,7 @@ typedef struct FrontDomain {
     /* Derived, and all its tiles lie along this dimension: the dimension; else NULL. */
     const char *along;
     bool order_only; /* derived, and it decides only in which order programs run */
+    int64_t step; /* between the values multiples of it may be chosen too, where they fit; 0: none (`fit`) */
 } FrontDomain;
 
 /* One `instantiate` of a kernel: the product of its domains. */
@@ -173,6 +174,8 @@ bool frontend_asserts_refuted(const Ast *, const FrontKernel *, FrontNumberFn *n
 void frontend_fault_grid(const Ast *, const char *kernel, Session *s, const int64_t *extent, FaultGrid *);
 /* Whether the kernel's grid clause names it. */
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
+/* The dimension that an axis of the grid counts in tiles of this constant, `cdiv(M, TM)`; NULL: none. */
+const char *frontend_grid_tiles(const Ast *, const char *kernel, const char *name);
 /* Whether it is a hint that a tune block or a binding may set (ir/hints.def). */
 bool frontend_hint_name(const char *);
 /* Whether it is `remap`, to which the name of a placement is bound as FRONT_TEXT. */

@@ -241,7 +241,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
             continue;
         }
         const Node *args = e->kids[0];
-        if (!strcmp(e->name, "config")) continue;
+        if (!strcmp(e->name, "config") || !strcmp(e->name, "fit")) continue;
         if (!strcmp(e->name, "require")) {
             info->require = args->n ? args->kids[0] : NULL;
             continue;
@@ -251,6 +251,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
         t->keys = keys;
         t->n_keys = (int)args->n;
     }
+    describe_fit(n, domains, t->n);
     info->tune = t;
     /* Report an ill-typed `require` here, and not during tuning. */
     if (info->require)
@@ -417,6 +418,27 @@ bool frontend_grid_names(const Ast *ast, const char *kernel, const char *name)
     for (int i = 0; info && i < info->n_autos; i++)
         if (info->autos[i].grid && !strcmp(info->autos[i].param->name, name)) return true;
     return false;
+}
+
+static const char *tiled(const Node *n, const char *name)
+{
+    const char *found = NULL;
+    if (n->kind == N_CALL && !strcmp(n->name, "cdiv") && n->n == 2 && n->kids[0]->kind == N_NAME &&
+        n->kids[1]->kind == N_NAME && !strcmp(n->kids[1]->name, name))
+        return n->kids[0]->name;
+    for (uint32_t i = 0; i < n->n && !found; i++)
+        if (n->kids[i]) found = tiled(n->kids[i], name);
+    return found;
+}
+
+const char *frontend_grid_tiles(const Ast *ast, const char *kernel, const char *name)
+{
+    const KernelInfo *info = ast->program ? info_of(ast->program, kernel) : NULL;
+    const char *found = NULL;
+    for (uint32_t i = 0; info && i < info->node->kids[1]->n && !found; i++)
+        if (!strcmp(info->node->kids[1]->kids[i]->name, "grid"))
+            found = tiled(info->node->kids[1]->kids[i]->kids[0], name);
+    return found;
 }
 
 bool frontend_placement_name(const char *name) { return !strcmp(name, "remap"); }

@@ -48,6 +48,8 @@ struct Lower; /* frontend/lower/lower.h */
  */
 int describe_configs(Session *, struct Lower *eval, KernelInfo *, const Node *block, FrontDomain *);
 bool configs_list(const TuneConfigs *, const FrontBinding *config);
+/* tune_fit.c: fills the steps of the domains that `fit` names. */
+void describe_fit(const Node *block, FrontDomain *, int n);
 /* auto.c: lists the `auto` constants, before their uses are looked for; gives them their defaults; adds their
  * domains to the tune block, which it makes if there is none. Whether the tiles of a configuration are of a
  * size that the space of `auto` has. */

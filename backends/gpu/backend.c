@@ -87,6 +87,7 @@ typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
  * memory than the first attempt left. */
 static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
 {
+    enum { MOST_AGAIN = 5 }; /* a step of a ring may be longer than what is missing */
     Diag *before = s->last_diag;
     for (int n = 0;; n++) {
         forget_since(s, before); /* what an earlier attempt could not do */
@@ -103,7 +104,7 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
                 asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
         /* The partial sums are held in more registers than their elements fill. */
         if (plan->split_k && asked < options.reserve + over) asked = options.reserve + over + 1024;
-        if (n == 2 || !asked) return TOO_LARGE;
+        if (n == MOST_AGAIN || !asked) return TOO_LARGE;
         options.reserve = asked;
     }
 }

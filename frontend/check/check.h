@@ -83,6 +83,8 @@ void check_unused(Check *, const Node *kernel);
 void check_tune(Check *, const Node *);
 /* tune_configs.c: the `config (...)` entries of a tune block. */
 void check_configs(Check *, const Node *block, const Node *kernel);
+/* tune_fit.c: its entry `fit (...)`. */
+void check_fit(Check *, const Node *block, const Node *entry);
 /* ladder.c */
 void check_ladder(Check *, const Node *);
 /* Checks the domains of a tune block (which may set hints) or of `instantiate`. */

@@ -169,14 +169,17 @@ void check_tune(Check *c, const Node *n)
             if (n->kids[j]->kind == N_CLAUSE && n->kids[j]->name == e->name) {
                 Diag *d = check_fault(c, e->name_loc, "`%s` is given twice", e->name);
                 check_note(c, d,
-                    !strcmp(e->name, "require") ? "one condition: require (A && B)" : "one list: key (M, N)");
+                    !strcmp(e->name, "require") ? "one condition: require (A && B)"
+                    : !strcmp(e->name, "fit")   ? "one list: fit (TM = 8, TN = 8)"
+                                                : "one list: key (M, N)");
                 break;
             }
         if (!strcmp(e->name, "require")) check_require(c, n, e, kernel);
         else if (!strcmp(e->name, "key")) check_key(c, e, kernel);
+        else if (!strcmp(e->name, "fit")) check_fit(c, n, e);
         else
             check_note(c, check_fault(c, e->name_loc, "unknown entry `%s`", e->name),
-                "a tune block has domains (`TM in {64, 128};`), `config (...)`, `key (...)` and `require "
-                "(...)`");
+                "a tune block has domains (`TM in {64, 128};`), `config (...)`, `fit (...)`, `key (...)` and "
+                "`require (...)`");
     }
 }

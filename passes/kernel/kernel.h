@@ -96,6 +96,7 @@ typedef struct KernelPlan {
     int clusters; /* clusters (CTAs without clusters) that share a program through the workspace; 0: one */
     int64_t parts_bytes;   /* bytes of shared memory that receive the partial sums of the other CTAs */
     bool parts_over_rings; /* they lie over the stages of rings, which nobody reads any more when they come */
+    bool store_over_rings; /* so do the buffers of the store by TMA, in CTAs of one program */
     int multicast;         /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;    /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */

@@ -24,6 +24,24 @@ static const Row rows[] = {
     { "gemm", "M=264 N=72 K=136", "TM=256 TN=64 TK=64", "A:t B:t" },
     { "gemm", "M=72 N=232 K=72", "TM=64 TN=224 TK=32", "B:t" },
     { "gemm", "M=184 N=72 K=72", "TM=176 TN=64 TK=32 TURN=true", NULL },
+    /* sizes between those that the block lists (`fit`) */
+    { "gemm", "M=264 N=224 K=136", "TM=256 TN=112 TK=64", "B:t" },
+    /* CTAs of one program, which store through the stages that they have read */
+    { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=128 TN=128 TK=64 persistent=0", NULL,
+        .faults = true, .calls = { "bar_sync(", "fence_proxy_async(", "mbar_wait(" } },
+    { "gemm", "M=264 N=224 K=328", "TM=256 TN=112 TK=64 STAGES=4 persistent=0", "B:t" },
+    { "gemm", "M=136 N=264 K=520", "TM=128 TN=128 TK=64 persistent=0 split_k=2", NULL },
+    { "gemm", "M=136 N=264 K=776", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 persistent=0 split_k=4", "A:t" },
+    { "gemm", "M=136 N=168 K=520", "TM=64 TN=160 TK=64 persistent=0 split_k=3", NULL },
+    { "gemm", "M=150 N=72 K=520", "TM=136 TN=64 TK=64 TURN=true persistent=0 split_k=3", NULL },
+    { "gemm", "M=220 N=136 K=520", "TM=208 TN=64 TK=64 TURN=true persistent=0 split_k=5", "B:t" },
+    { "gemm", "M=150 N=136 K=520", "TM=72 TN=128 TK=64 TURN=true persistent=0 split_k=4", "A:t" },
+    { "gemm", "M=200 N=176 K=200", "TO=f32 TM=192 TN=176 TK=32 STAGES=3 persistent=0", "A:t" },
+    { "gemm", "M=200 N=170 K=136", "T=bf16 TO=bf16 TM=192 TN=168 TK=32 cluster=2", "A:t B:t" },
+    { "gemm", "M=136 N=208 K=200", "TM=128 TN=104 TK=64 split_k=2", NULL },
+    { "gemm", "M=216 N=136 K=72", "TM=72 TN=128 TK=64 TURN=true", "B:t" },
+    { "gemm", "M=250 N=136 K=90", "TM=248 TN=128 TK=32 TURN=true persistent=1 cluster=2", NULL },
+    { "gemm", "M=150 N=72 K=136", "TM=120 TN=64 TK=64 TURN=true stream_k=3 persistent=1", "A:t" },
     { "gemm", "M=40 N=70 K=72 | M=24 N=71 K=72", "TM=96 TN=64 TK=32 TURN=true", "B:t" }, /* odd rows of C */
     /* transposed results of warps that stand in rows and columns, by four matrices at a time and by two */
     { "gemm", "M=264 N=136 K=90", "TM=224 TN=128 TK=32 TURN=true", "A:t B:t" },

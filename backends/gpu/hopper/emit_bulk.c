@@ -37,12 +37,16 @@ static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buff
     if (writer) return n;
     const Type *t = type_shared(
         e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
-    e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
-    vec_push(&e->s->arena, &e->shared_map,
-        ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
-    line_in(e, e->pre, 2, "const u32 %s = shared_base + %lld + warp * %d;", n, (long long)e->shared_bytes,
-        b->bytes * buffers);
-    e->shared_bytes += (int64_t)b->bytes * buffers * warps;
+    const int64_t bytes = (int64_t)b->bytes * buffers * warps;
+    const bool over = e->plan->store_over_rings;
+    if (over && bytes > e->rings_to - e->rings_from)
+        ir_fail(e->s, i->loc, "rings that the stores do not fit");
+    if (!over) e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
+    const int64_t at = over ? e->rings_from : e->shared_bytes;
+    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "stores", t, at, bytes, i->loc }));
+    line_in(
+        e, e->pre, 2, "const u32 %s = shared_base + %lld + warp * %d;", n, (long long)at, b->bytes * buffers);
+    if (!over) e->shared_bytes += bytes;
     return n;
 }
 
@@ -215,7 +219,7 @@ bool emit_staged_convert(Emit *e, Instr *i)
     Value *v = ir_operand(i, 0), *r = ir_result(i);
     const Layout *src = layout_of(e, v), *dst = layout_of(e, r);
     Staged x;
-    if (e->role < 0 || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 ||
+    if (e->role < 0 || e->plan->store_over_rings || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 ||
         layout_warps(src) != layout_warps(dst))
         return false;
     Instr *store = kernel_bulk_store_like(e->f->body, r->type);
@@ -405,6 +409,10 @@ bool emit_bulk_store(Emit *e, Instr *store)
         ir_adds(store) ? ", which adds them" : "");
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &x.b, "lane"));
     else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &x.b, "(lane >> 2)"));
+    if (e->plan->store_over_rings) {
+        line(e, "/* the buffers lie over the stages, which all warps have read now */");
+        barrier(e);
+    }
     if (!x.at_once) begin_unrolled(e, x.box, x.b.n);
     if (x.writer) emit_writer_wait(e);
     else

@@ -10,7 +10,7 @@ syn keyword tileType bool i8 i16 i32 i64 u8 u16 u32 u64 index f8e4m3 f8e5m2 f16 
 syn match tileKind /\v(<const\s+)@<=(float|int|type)>/
 syn match tileFunction /\v<(program_id|num_programs|extent|stride|has|load|store|gather|scatter|atomic_add|pass_steps|atomic_max|atomic_min|atomic_exch|atomic_and|atomic_or|atomic_xor|atomic_cas|mma|abs|fma|minnum|maxnum|clamp|cdiv|popcount|clz|ffs|div|exp|exp2|log|log2|sqrt|rsqrt|sin|cos|tanh|erf|sigmoid|floor|ceil|round|where|min|max|sum|prod|any|all|argmax|argmin|reduce|scan|cumsum|cumprod|cummax|sort|topk|reshape|transpose|permute|broadcast|concat|split|shift|arange|full|zeros|cast|bitcast|philox|random_bits|print|assert)>\ze\s*\(/
 syn match tileOption /\v<(approx|axis|cache|cluster|cluster_axis|combine|cp_async_producer|descending|deterministic|drop|fill|ftz|init|latency|mask|occupancy|order|pack|pad|persistent|pingpong|precision|raster_group|reverse|scope|semaphore|split_k|stages|start|step|stream_k|unroll|warp_specialize|warps)>\ze\s*(\=[^=]|in\s*\{)/
-syn match tileClause /\v<(grid|remap|raster|hint|config|key|require)>\ze\s*(\(|\=[^=])/
+syn match tileClause /\v<(grid|remap|raster|hint|config|fit|key|require)>\ze\s*(\(|\=[^=])/
 syn match tileName /\v(<(kernel|fn|tune|instantiate)\s+)@<=\h\w*/
 syn match tileOperator /\v[-+*\/%<>=!~&|^?:]|\.\./
 syn match tileNumber /\v<\d[0-9_]*(\.\d[0-9_]*|\.\.@!)?([eE][-+]?\d+)?/

@@ -1,8 +1,8 @@
-/* partial_sums.c: the partial sums of the other CTAs of a cluster, which split-k joins behind the loops, in
- * shared memory that rings have until then. */
+/* partial_sums.c: what comes behind the loops in shared memory that rings have until then: the partial sums
+ * of the other CTAs of a cluster, which split-k joins, or the buffers of a store by TMA. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-static bool comes_before(const Instr *l, const Instr *i)
+bool roles_comes_before(const Instr *l, const Instr *i)
 {
     const Block *body = i->block;
     while (l->block != body) l = l->block->parent;
@@ -18,6 +18,6 @@ bool roles_parts_may_lie_over(const Roles *c)
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async) return false;
     for (size_t k = 0; k < c->loads.len; k++)
-        if (!comes_before(c->loads.data[k], sums.data[0])) return false;
+        if (!roles_comes_before(c->loads.data[k], sums.data[0])) return false;
     return true;
 }

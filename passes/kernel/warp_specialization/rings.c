@@ -269,79 +269,6 @@ static void add_register_loads(Roles *c, int64_t limit, int64_t *used)
     c->why = why;
 }
 
-/* For the 16 rows of a warp: two boxes with rows of 128 bytes each. */
-enum { STAGED_BYTES = 2 * 16 * 128 };
-
-static bool stores_a_tile(const void *user, const Instr *i)
-{
-    MemParts m;
-    (void)user;
-    return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
-}
-
-static bool scatters_pixels(const void *f, const Instr *i)
-{
-    Im2col pixels;
-    return kernel_pixels_in_order(f, i, &pixels);
-}
-
-static bool adds_a_tile(const void *user, const Instr *i) { return ir_adds(i) && stores_a_tile(user, i); }
-
-/* The bytes of store buffers for whole rows of accumulators. They apply to one store of 16-bit accumulators
- * with five to eight boxes in a row, after steps of several products (merged windows). A buffer for each box
- * is worth more than a fourth stage there, because one fence then serves all boxes (emit_bulk.c;
- * bench/notes/decisions.md, "Behind the decisions"). 0: other boxes, several stores, or rings of cp.async
- * producers. */
-static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
-{
-    MemParts m;
-    if (!c->merged.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
-    for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].by_cp_async) return 0;
-    const Type *t = m.values[0]->type;
-    if (t->rank != 2 || t->shape[0] != c->rows || dtype_bytes(t->dtype) != 2) return 0;
-    int64_t row = t->shape[1] * 2, span = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
-    return row % span || row / span <= 4 || row / span > 8 ? 0 : c->rows * row;
-}
-
-/* Whether a transposed tile is stored, whose rows in memory are columns of the accumulators. Lanes hold pairs
- * along the accumulators' rows, so that bulk-store makes no boxes of it. */
-static bool stores_transposed(const Func *f, const Instr *store)
-{
-    MemParts m;
-    int unit = -1;
-    if (!ir_mem_parts(store, &m)) return false;
-    kernel_unit_axis(f, store, &unit);
-    const Value *v = m.values[0];
-    while (v->def && op_is_elementwise(v->def->op) && v->def->n_operands) v = ir_operand(v->def, 0);
-    const Attr *order = v->def && v->def->op == OP_PERMUTE ? ir_attr(v->def, ATTR_ORDER) : NULL;
-    return order && unit >= 0 && unit < order->n && order->v[unit] != order->n - 1;
-}
-
-/* Reserves memory for bulk stores: two buffers for each warp, or those of a whole row, or the number in the
- * schedule. */
-static int64_t staged_bytes(Roles *c)
-{
-    InstrList stores = { 0 };
-    ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
-    bool pixels = ir_any_in(c->f->body, scatters_pixels, c->f) && !kernel_skips(c->p, PASS_BULK_STORE);
-    int64_t one = c->rows / 16 * STAGED_BYTES, all = pixels ? one : 0;
-    for (size_t k = 0; k < stores.len; k++) {
-        if (!stores_a_tile(NULL, stores.data[k]) ||
-            (c->p->cp_async_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))
-            continue; /* TMA cannot store rows at arbitrary addresses. */
-        const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
-        if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
-        else if (!d && !kernel_skips(c->p, PASS_BULK_STORE)) {
-            if (stores_transposed(c->f, stores.data[k])) continue;
-            int64_t rows = whole_rows_bytes(c, &stores);
-            if (all < one) all = one;
-            if (all < rows) all = rows;
-        }
-    }
-    return all;
-}
-
 static const Decision *some_asked(const Roles *c)
 {
     for (size_t k = 0; k < c->rings.len; k++)
@@ -368,10 +295,14 @@ static bool latencies_differ(const Roles *c)
  * stage, which the step gives back late; two for the others, so that the operands of the next tile arrive
  * during this one; then two buffers for each warp's bulk store, which are worth more
  * than a third stage (bench/notes/decisions.md: results staged and stored by TMA); then one more for each
- * inner ring in turn, as long as memory lasts. Returns the stages of the deepest inner ring. */
+ * inner ring in turn, as long as memory lasts. Where a step of a whole loop is one product, a third and a
+ * fourth stage are worth more than a second buffer. Returns the stages of the deepest inner ring. */
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
-    int64_t staged = staged_bytes(c);
+    enum { FOUR = 4 };
+    int64_t staged = c->p->store_over_rings ? 0 : roles_store_bytes(c);
+    const bool plain = c->products.len == 1 && !c->merged.len && !roles_adds_a_tile(c) && c->p->split_k < 2;
+    const int64_t least = plain ? staged / 2 : staged;
     int fit = 1;
     bool held = false;
     const bool own = latencies_differ(c);
@@ -379,7 +310,7 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
         for (size_t k = 0; k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
             if (!own || depth <= 2 || r->latency < 2 || depth <= r->latency)
-                deepen(c, r, depth, true, depth > 2 ? limit - staged : limit, used);
+                deepen(c, r, depth, true, depth > 2 ? limit - (depth <= FOUR ? least : staged) : limit, used);
         }
         for (size_t k = 0; depth == 2 && most > 2 && k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
@@ -388,7 +319,7 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
         }
         /* Buffers of a store that every step waits for come before the next program's operands, and so does
          * one buffer a warp where a third stage does much of what these operands would. */
-        bool adds = ir_any_in(c->f->body, adds_a_tile, NULL);
+        bool adds = roles_adds_a_tile(c);
         int64_t rest = limit - (adds ? staged : held ? staged / 2 : 0);
         if (depth == 2 && c->p->persistent)
             for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, rest, used);
@@ -469,6 +400,15 @@ static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, in
         for (size_t k = 0; k < c->rings.len; k++) c->rings.data[k].depth = before[k];
 }
 
+/* Whether the rings lie one behind the other without gaps (layout_wgmma_shared's alignment). */
+static bool is_one_run(Roles *c)
+{
+    enum { ALIGNED = 1024 };
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (view_bytes(c, c->rings.data[k].view) % ALIGNED) return false;
+    return true;
+}
+
 bool roles_plan_rings(Roles *c)
 {
     int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
@@ -486,14 +426,18 @@ bool roles_plan_rings(Roles *c)
             "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used,
             (long long)limit);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
+    c->p->store_over_rings = roles_store_bytes(c) > 0 && is_one_run(c) && roles_store_may_lie_over(c);
     int fit = deepen_rings(c, limit, most, &used);
+    c->p->store_over_rings &=
+        used >= roles_store_bytes(c); /* else few stages are asked for, and there is room beside */
     lay_parts_over(c, &limit, most, &used, &fit);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&
             c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
-    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
+    /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
+    c->p->spare_shared = c->p->store_over_rings ? used : limit - used;
     if (fit < asked.most && fit < most)
         diag_perf(c->s, asked.at, "%d buffers a load were asked for, %d fit shared memory", asked.most, fit);
     return true;

@@ -118,9 +118,16 @@ Instr *roles_last_product(const Instr *load);
 Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 /* Plans the stages of each ring, and those of loads that feed no product. */
 bool roles_plan_rings(Roles *);
-/* parts.c: whether the partial sums of the other CTAs of a cluster may lie over the rings: there is one sum,
- * behind all that goes through rings, and TMA alone fills these. */
+/* partial_sums.c: whether the partial sums of the other CTAs of a cluster may lie over the rings: there is
+ * one sum, behind all that goes through rings, and TMA alone fills these. */
 bool roles_parts_may_lie_over(const Roles *);
+/* Whether the load, or the loop in which it is, stands before the instruction. */
+bool roles_comes_before(const Instr *load, const Instr *);
+/* store_buffers.c: bytes that are reserved for stores by TMA; whether the buffers of the only store may lie
+ * over the rings: a CTA has one program, whose last step is behind it then. */
+int64_t roles_store_bytes(Roles *);
+bool roles_adds_a_tile(const Roles *); /* whether a store adds one to memory */
+bool roles_store_may_lie_over(Roles *);
 
 /* The step transposed-views (transposed_views.c): loads of one window in both orders become one load and a
  * `permute`. It gets the Roles. On the consumers' side, roles_take_transposed replaces permutes of the matrix

@@ -374,8 +374,8 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return search_shares(
-        z, walk_together(z, search_divided(z, search_least_strained(z, search_best(z, NULL, 0)))));
+    int found = search_divided(z, search_least_strained(z, search_best(z, NULL, 0)));
+    return search_sizes(z, search_shares(z, walk_together(z, found)));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

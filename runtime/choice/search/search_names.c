@@ -98,6 +98,8 @@ static void add_name(Search *z, int domain)
     n->derived = d->derived;
     n->along = d->along;
     n->order_only = d->order_only;
+    n->step = d->step;
+    if (d->step) n->along = frontend_grid_tiles(z->ast, z->p->kernel, d->name);
     n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
     n->with_tiles =
         n->shapes_grid || (hint ? hint->search == SEARCH_WITH_TILES : c->default_value.kind == FRONT_BOOL);
@@ -215,8 +217,9 @@ static void add_all_of(Search *z, int term)
         for (int k = 0; k < 2; k++) add_all_of(z, t->part[k]);
 }
 
-static void add_terms(Search *z)
+void search_add_terms(Search *z)
 {
+    z->n_terms = z->n_all_of = 0;
     const FrontCondition *c = frontend_require(z->ast, z->tune);
     if (c && add_term(z, c) < 0) z->n_terms = 0;
     if (z->n_terms) add_all_of(z, 0);
@@ -227,7 +230,7 @@ void search_add_names(Search *z)
     add_divisors(z);
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
     add_hints(z);
-    add_terms(z);
+    search_add_terms(z);
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {
             const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;

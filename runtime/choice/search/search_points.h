@@ -12,7 +12,7 @@ enum {
 };
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 #define SEARCH_HARDLY_WORSE 1.02
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 960, MOST_WORKERS = 16 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_FITTED = 24, MOST_POINTS = 960, MOST_WORKERS = 16 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
  * hint: not given. */
@@ -37,11 +37,13 @@ typedef struct SearchName {
     bool order_only; /* it decides only the order of programs: the best sizes do not depend on it */
     bool with_tiles; /* tried in every combination with the other such names */
     bool fixed;      /* left as declared */
-    FrontValue values[MOST_VALUES + 1];
+    int64_t step; /* between those listed multiples of it may be tried, as the last `fitted` values; or 0 */
+    int fitted;
+    FrontValue values[MOST_VALUES + 1 + MOST_FITTED];
 } SearchName;
 
 /* The values that the domain lists. */
-static inline int search_listed(const SearchName *n) { return n->n - n->absent; }
+static inline int search_listed(const SearchName *n) { return n->n - n->absent - n->fitted; }
 
 /* The values of a point, to be compared at once: those whose bytes are set in `mask`. */
 typedef struct SearchPacked {
@@ -173,6 +175,8 @@ int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding 
  * whether the target is a CPU; whether the kernel declares `auto` constants; whether `require` allows the
  * point, where values outside their domain count as fixed. */
 void search_add_names(Search *);
+/* Once more, after names have more values. */
+void search_add_terms(Search *);
 bool search_binds(const FrontBinding *, int n, const char *name);
 bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
@@ -258,6 +262,8 @@ double search_if_divided(const Search *, const SearchPoint *);
 int search_divided(Search *, int best);
 /* The best point where CTAs may share the programs of the last round (stream-k). */
 int search_shares(Search *, int best);
+/* search_sizes.c: the best point where tiles may have sizes between those that are listed. */
+int search_sizes(Search *, int best);
 /* The same of a kernel with `auto` constants, whose way search_autos goes; then, where that is better, with
  * neighbouring programs that load together. */
 int search_autos_with_hints(Search *);
