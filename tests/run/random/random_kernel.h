@@ -48,6 +48,13 @@ void random_floats(uint64_t seed, RandomKernel *out);
 /* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
 void random_program(uint64_t seed, RandomKernel *out);
 
+/* Another kind, whose windows, bounds and masks lie at computed places (random_places.c): exact. */
+void random_places(uint64_t seed, RandomKernel *out);
+
+/* Another kind, of the forms that passes look for, and of others that are almost those
+ * (random_patterns.c): exact. */
+void random_patterns(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */

@@ -133,7 +133,7 @@ static const char *value_of(const char *arg, const char *name)
 
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
-    "--rows | --programs | --sums | --floats | --scores | --arrangements] "
+    "--rows | --programs | --sums | --floats | --scores | --places | --patterns | --arrangements] "
     "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [FILE...]\n";
 
 int main(int argc, char **argv)
@@ -153,6 +153,8 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--sums")) z.make = random_sums;
         else if (!strcmp(argv[i], "--floats")) z.make = random_floats;
         else if (!strcmp(argv[i], "--scores")) z.make = random_scores;
+        else if (!strcmp(argv[i], "--places")) z.make = random_places;
+        else if (!strcmp(argv[i], "--patterns")) z.make = random_patterns;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);
