@@ -13,7 +13,7 @@ typedef struct RandomKernel {
     /* The kernel `random`, whose parameters are given by `tensors` and `scalars` in the notation of cases.h.
      */
     char text[16384];
-    char tensors[1536], scalars[96], launch[160], sizes[256];
+    char tensors[1536], scalars[96], launch[640], sizes[256];
     /* as in a kernel's file (kernel_file.h); empty: none, and the usual ones apply */
     char views[128], bounds[64];
 } RandomKernel;

@@ -359,7 +359,6 @@ static void hints(Arranger *a, char *out, size_t size)
             "split_k = 2", "cluster = 2, persistent = 1"));
 }
 
-/* The tile of number `t`. */
 static void tile_of_number(Places *x)
 {
     arrange_line(x->a, "let i = t / cdiv(N, %d);", x->tn);
@@ -455,9 +454,10 @@ static void sizes(Places *x)
 {
     Arranger *a = x->a;
     const bool ragged = chance(a, 50);
-    const int m = x->tm * (1 + below(a, 3)) - (ragged ? below(a, x->tm) : 0),
-              n = x->tn * (1 + below(a, 3)) - (ragged ? below(a, x->tn) : 0),
-              k = x->tk * (1 + below(a, 4)) - (ragged ? below(a, x->tk) : 0);
+    const int empty = chance(a, 5) ? below(a, 3) : -1; /* the axis that has no elements */
+    const int m = empty == 0 ? 0 : x->tm * (1 + below(a, 3)) - (ragged ? below(a, x->tm) : 0),
+              n = empty == 1 ? 0 : x->tn * (1 + below(a, 3)) - (ragged ? below(a, x->tn) : 0),
+              k = empty == 2 ? 0 : x->tk * (1 + below(a, 4)) - (ragged ? below(a, x->tk) : 0);
     const int tiles = ((m + x->tm - 1) / x->tm) * ((n + x->tn - 1) / x->tn);
     snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d G1=%d W=%d PM=%d PN=%d", m, n, k,
         1 + below(a, 7), 2 + below(a, 4), x->walk == OWN_TILES ? tiles : x->programs, x->tm, x->tn);
