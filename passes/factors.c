@@ -12,7 +12,9 @@
  *     yield %x                                           }
  *   }                                                    %y = mul %n, %scale
  *
- * Loads that only they need come along, so that no register holds them in the loop.
+ * Loads that only they need come along, so that no register holds them in the loop. A factor counts as 1
+ * where the loop does not run, so that an infinite one leaves the sum what it was: zero. That is left out
+ * where the bounds are constants of a loop that runs.
  *
  * 2. A factor that is the same for all elements of a row, a column or the tile is multiplied with the next
  * one, if that is so for the same elements:
@@ -55,24 +57,50 @@ static bool is_small(const Value *operand)
     return d == DT_F16 || d == DT_F8E4M3 || d == DT_F8E5M2;
 }
 
+/* Repeats or renames elements of its operand. */
+static bool is_shape(const Instr *d)
+{ return d->op == OP_SPLAT || d->op == OP_BROADCAST || d->op == OP_RESHAPE; }
+
 /* Whether each step has the same value: computed before the loop, or shaped anew from such a value. */
 static bool is_invariant(const Value *v, const Block *body)
 {
     const Instr *d = v->def;
     if (ir_defined_outside(v, body)) return true;
-    if (!d || (d->op != OP_SPLAT && d->op != OP_BROADCAST && d->op != OP_RESHAPE)) return false;
-    return is_invariant(ir_operand(d, 0), body);
+    return d && is_shape(d) && is_invariant(ir_operand(d, 0), body);
 }
 
-/* The same behind the loop. */
-static Value *behind(PassContext *c, Builder *b, Value *v, const Block *body)
+/* Whether the loop runs at all, of all that is known here; NULL: it does. */
+static Value *runs(Builder *b, const Instr *loop)
+{
+    Value *from = ir_operand(loop, 0), *to = ir_operand(loop, 1);
+    int64_t first, end;
+    if (ir_is_const(from, &first) && ir_is_const(to, &end) && first < end) return NULL;
+    return ir_bin(b, OP_LT, from, to);
+}
+
+/* The factor, or 1 where the loop does not run: its sum is zero then, and stays what it is whatever the
+ * factor. */
+static Value *guarded(Builder *b, Value *factor, Value *runs)
+{
+    if (!runs) return factor;
+    Value *one = ir_const_float(b, DT_F32, 1);
+    if (is_tile(factor)) {
+        runs = ir_splat(b, runs, factor->type->rank, factor->type->shape);
+        one = ir_splat(b, one, factor->type->rank, factor->type->shape);
+    }
+    return ir_op(b, OP_WHERE, NULL, NO_ATTRS, runs, factor, one);
+}
+
+/* The same behind the loop. What is repeated is tested before it is repeated. */
+static Value *behind(PassContext *c, Builder *b, Value *v, Value *runs)
 {
     ValueMap map;
-    if (ir_defined_outside(v, body)) return v;
+    const Instr *d = v->def;
+    if (!d || !is_shape(d)) return guarded(b, v, runs);
     value_map_init(&map, c->scratch);
-    Value *of = ir_operand(v->def, 0);
-    value_map_set(&map, of, behind(c, b, of, body));
-    return ir_result(ir_clone(b, v->def, &map));
+    Value *of = ir_operand(d, 0);
+    value_map_set(&map, of, behind(c, b, of, runs));
+    return ir_result(ir_clone(b, d, &map));
 }
 
 static bool find_products(Instr *last, Scaled *s)
@@ -116,16 +144,41 @@ static Instr *scaled_sum(Instr *loop, int k, Scaled *s)
     return side >= 0 && is_scaled(ir_operand(add, 1 - side), body, s) ? add : NULL;
 }
 
+/* A choice that `guarded` made. */
+static bool is_guard(const Instr *d, const Value *runs)
+{
+    if (!runs || d->op != OP_WHERE) return false;
+    const Instr *test = ir_operand(d, 0)->def;
+    return ir_operand(d, 0) == runs || (test && test->op == OP_SPLAT && ir_operand(test, 0) == runs);
+}
+
 /* Loads a factor where it is needed now, so that no register holds it in the loop. */
-static void sink(Value *v, Instr *user)
+static void sink(Value *v, Instr *user, const Value *runs)
 {
     Instr *d = v->def;
     if (!d || d->block != user->block || !is_used_once(v)) return;
-    if (d->op != OP_SPLAT && d->op != OP_BROADCAST && d->op != OP_RESHAPE && !is_constant_read(d)) return;
+    if (!is_shape(d) && !is_guard(d, runs) && !is_constant_read(d)) return;
     Builder b = ir_before(user);
     ir_unlink(d);
     ir_place(&b, d);
-    for (int k = 0; k < d->n_operands; k++) sink(ir_operand(d, k), d);
+    for (int k = 0; k < d->n_operands; k++) sink(ir_operand(d, k), d, runs);
+}
+
+/* What a factor is made of in front of the loop. */
+static Value *in_front(Value *v, const Block *body)
+{
+    while (!ir_defined_outside(v, body)) v = ir_operand(v->def, 0);
+    return v;
+}
+
+/* Erases what only shaped a factor in front of the loop, so that it does not count as a use. */
+static void erase_shapes(Value *v)
+{
+    while (v->def && v->def->block && is_shape(v->def) && !ir_is_used(v->def)) {
+        Instr *d = v->def;
+        v = ir_operand(d, 0);
+        ir_erase(d);
+    }
 }
 
 static void move_behind(PassContext *c, Instr *loop, int k, Instr *add, const Scaled *s)
@@ -135,8 +188,10 @@ static void move_behind(PassContext *c, Instr *loop, int k, Instr *add, const Sc
     Builder b = ir_after(loop);
     b.loc = add->loc;
     Instr *first = NULL;
+    Value *test = runs(&b, loop), *outer[MAX_FACTORS];
     for (int f = 0; f < s->n; f++) {
-        scaled = ir_bin(&b, OP_MUL, scaled, behind(c, &b, s->factor[f], body));
+        outer[f] = in_front(s->factor[f], body);
+        scaled = ir_bin(&b, OP_MUL, scaled, behind(c, &b, s->factor[f], test));
         if (!first) first = scaled->def;
     }
     ir_replace(result, scaled);
@@ -145,9 +200,10 @@ static void move_behind(PassContext *c, Instr *loop, int k, Instr *add, const Sc
     ir_set_operand(ir_terminator(body), k, ir_result(s->last));
     ir_erase(add);
     ir_sweep(body); /* what multiplied must not count as a use */
+    for (int f = 0; f < s->n; f++) erase_shapes(outer[f]);
     for (Instr *i = first; i; i = i == scaled->def ? NULL : i->next)
         for (int f = 0; f < i->n_operands; f++)
-            if (ir_operand(i, f) != result && i->op == OP_MUL) sink(ir_operand(i, f), i);
+            if (ir_operand(i, f) != result && i->op == OP_MUL) sink(ir_operand(i, f), i, test);
 }
 
 /* --- 2: factors that multiply each other ------------------------------------------------------------- */

@@ -68,7 +68,9 @@ static void check_fn_call(Check *c, const Node *call, const Node *fn)
     }
     for (uint32_t k = 0; k < n && given < n; k++)
         if (!have[k] && !fn->kids[0]->kids[k]->kids[0]) {
-            check_fault(c, call->loc, "`%s` needs the argument `%s`", fn->name, fn->kids[0]->kids[k]->name);
+            Diag *d = check_fault(
+                c, call->loc, "`%s` needs the argument `%s`", fn->name, fn->kids[0]->kids[k]->name);
+            if (d) diag_note(c->s, d, fn->loc, "declared here");
             return;
         }
 }

@@ -104,12 +104,12 @@ static Op operator_op(Operator o)
 static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
 {
     DType d = value_dtype(v);
-    const char *want = NULL;
+    const char *want = NULL, *note = NULL;
     switch (o) {
     case OPR_LAND:
     case OPR_LOR:
     case OPR_NOT:
-        if (d != DT_BOOL) want = "bool";
+        if (d != DT_BOOL) want = "bool", note = "a comparison gives one, as in `x != 0`";
         break;
     case OPR_ADD:
     case OPR_SUB:
@@ -121,13 +121,14 @@ static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
     case OPR_LE:
     case OPR_GT:
     case OPR_GE:
-        if (d == DT_BOOL) want = "numbers";
+        if (d == DT_BOOL) want = "numbers", note = "`i32(b)` of a bool is 0 or 1";
         break;
     case OPR_REM:
     case OPR_SHL:
     case OPR_SHR:
     case OPR_BITNOT:
         if (!dtype_is_int(d)) want = "integers";
+        if (want && o == OPR_REM) note = "of floats at or above 0 it is `x - floor(x / y) * y`";
         break;
     case OPR_AND:
     case OPR_OR:
@@ -138,7 +139,8 @@ static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
     case OPR_NE:
     case OPR_NONE: break;
     }
-    if (want) lower_error(l, loc, "`%s` takes %s, not `%s`", ast_operator_text(o), want, dtype_name(d));
+    if (want)
+        lower_error_note(l, loc, note, "`%s` takes %s, not `%s`", ast_operator_text(o), want, dtype_name(d));
     return !want;
 }
 
@@ -426,7 +428,9 @@ Value *lower_index_value(Lower *l, const Node *n, const char *what)
         const char *note = index_tile          ? LOWER_GATHER_NOTE
                            : v.kind == V_TUPLE ? "`let (i, j) = t;` names the parts of a tuple `t`, as of "
                                                  "`program_id()` of a grid of two axes"
-                                               : NULL;
+                           : value_is_number(v) && !value_rank(v) && dtype_is_float(value_dtype(v))
+                               ? "write `i32(...)` around it, which rounds towards zero"
+                               : NULL;
         lower_error_note(l, n->loc, note, "%s must be an integer scalar, not %s", what, value_describe(l, v));
         return NULL;
     }

@@ -168,7 +168,10 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
         if (value_is_untyped(v[i])) v[i] = lower_adapt(l, v[i], DT_INDEX, a->loc);
         if (v[i].kind == V_ERROR) return false;
         if ((v[i].kind != V_CONST && v[i].kind != V_IR) || !dtype_is_int(value_dtype(v[i]))) {
-            lower_error(l, a->loc, "an index must be of integers, not %s", value_describe(l, v[i]));
+            const bool floats = value_is_number(v[i]) && dtype_is_float(value_dtype(v[i]));
+            lower_error_note(l, a->loc,
+                floats ? "write `i32(...)` around it, which rounds towards zero" : NULL,
+                "an index must be of integers, not %s", value_describe(l, v[i]));
             return false;
         }
         v[i] = lower_cast(l, v[i], DT_INDEX, a->loc);

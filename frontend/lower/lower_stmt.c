@@ -12,9 +12,18 @@ static V variable_value(Lower *l, V v, Loc loc, const char *name)
     return value_ir(x);
 }
 
-static void bind_name(Lower *l, const Node *name, V v, Loc loc, bool is_var)
+/* Why the call gives no value, where another form of it does. */
+static const char *void_note(const Node *call)
 {
-    if (v.kind == V_VOID) v = lower_error(l, loc, "this call gives no value");
+    if (call->kind != N_CALL || strncmp(call->name, "atomic", strlen("atomic"))) return NULL;
+    return "it does with tiles of indices: `atomic_add(X[i + arange(n)], v)` gives the old values";
+}
+
+/* v: of the expression `value`. */
+static void bind_name(Lower *l, const Node *name, V v, const Node *value, bool is_var)
+{
+    const Loc loc = value->loc;
+    if (v.kind == V_VOID) v = lower_error_note(l, value->loc, void_note(value), "this call gives no value");
     if (!strcmp(name->name, "_")) return;
     if (is_var) v = variable_value(l, v, loc, name->name);
     else if (v.kind == V_IR && !v.value->name) ir_set_name(v.value, name->name);
@@ -39,7 +48,7 @@ static void lower_bind(Lower *l, const Node *n)
         if (is_var && v.kind == V_TUPLE)
             v = lower_error(
                 l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
-        bind_name(l, n->kids[1], v, n->kids[0]->loc, is_var);
+        bind_name(l, n->kids[1], v, n->kids[0], is_var);
         Var *var = n->kids[1]->kind == N_NAME ? lower_scope_find(l, n->kids[1]->name) : NULL;
         if (var) var->began_as_integer = v.kind == V_INT;
         return;
@@ -47,7 +56,7 @@ static void lower_bind(Lower *l, const Node *n)
     int names = (int)n->n - 1;
     v = tuple_for(l, n->kids[0], v, names);
     for (int k = 0; k < names; k++)
-        bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
+        bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0], is_var);
 }
 
 /* `var name[length] = value`: each element has the value, or its own of a tuple. */

@@ -35,8 +35,11 @@ const char *rule_RESHAPE(Rule *r)
     TRY(rule_values_only(r));
     TRY(rule_declared(r));
     const Type *a = T(r, 0), *t = r->results[0];
-    if (!type_is_value(t) || a->dtype != t->dtype || type_elements(a) != type_elements(t))
-        WHY("reshape of %s to %s: the numbers of elements differ", STR(a), STR(t));
+    if (!type_is_value(t) || a->dtype != t->dtype)
+        WHY("reshape of %s to %s: the types differ", STR(a), STR(t));
+    if (type_elements(a) != type_elements(t))
+        WHY("reshape of %s to %s: %lld elements do not become %lld", STR(a), STR(t),
+            (long long)type_elements(a), (long long)type_elements(t));
     return NULL;
 }
 

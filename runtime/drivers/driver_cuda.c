@@ -201,7 +201,7 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
         return TILE_ERROR_UNSUPPORTED;
     }
     if (!gpu_map_shape(m->rank, m->axes, m->split, size, t->extents, t->strides, extents, strides)) {
-        driver_error(e, "tensor map: an axis is no multiple of its panels");
+        driver_error(e, "tensor map: an axis has no elements, or is no multiple of its panels");
         return TILE_ERROR_INTERNAL;
     }
     int swizzle = gpu_map_swizzle(m->swizzle_bytes);

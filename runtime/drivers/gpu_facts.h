@@ -40,7 +40,8 @@ static inline bool gpu_image_refused(int result)
 /* The arguments of cuTensorMapEncodeTiled for a map of `rank` axes, the fastest first: map axis i is tensor
  * axis axes[i]; with split[i] > 0 it counts panels of that many elements, and the other entry of the same
  * axis runs within a panel. Strides in elements, those out in bytes. False: an axis is no multiple of its
- * panels. */
+ * panels, or has no elements: a map has at least one, and a box would read what is not there. Launches
+ * promise no alignment of tensors without elements, so that code for them has no maps. */
 static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split, int element_bytes,
     const int64_t *tensor_extents, const int64_t *tensor_strides, uint64_t *extents, uint64_t *strides)
 {
@@ -55,7 +56,8 @@ static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split
                     if (extent % split[k]) return false;
                     extent = split[k];
                 }
-        extents[i] = (uint64_t)(extent > 0 ? extent : 1);
+        if (extent < 1) return false;
+        extents[i] = (uint64_t)extent;
         if (i) strides[i - 1] = (uint64_t)stride * (uint64_t)element_bytes;
     }
     return true;

@@ -1,6 +1,7 @@
 /* test_hopper.c: launches of products on a fake H100: tensor maps that the launch encodes, and grids of whole
  * clusters. */
 #include "api.h"
+#include "runtime/drivers/gpu_facts.h"
 
 static FakeState *fake;
 static tile_context *ctx;
@@ -101,4 +102,19 @@ static void test_clusters(void)
     close_context();
 }
 
-UNIT_MAIN("hopper", { "tensor_maps", test_tensor_maps }, { "clusters", test_clusters })
+/* A map has at least one element along each axis, so there is none of a tensor without elements. */
+static void test_shapes_of_maps(void)
+{
+    const int axes[] = { 1, 0 };
+    const int64_t whole[] = { 0, 0 }, strides[] = { 16, 1 };
+    uint64_t extents[2], apart[2];
+    CU_ASSERT_TRUE(gpu_map_shape(2, axes, whole, 2, (const int64_t[]){ 3, 16 }, strides, extents, apart));
+    CU_ASSERT_EQUAL(extents[0], 16);
+    CU_ASSERT_EQUAL(extents[1], 3);
+    CU_ASSERT_EQUAL(apart[0], 32);
+    CU_ASSERT_FALSE(gpu_map_shape(2, axes, whole, 2, (const int64_t[]){ 0, 16 }, strides, extents, apart));
+    CU_ASSERT_FALSE(gpu_map_shape(2, axes, whole, 2, (const int64_t[]){ 3, 0 }, strides, extents, apart));
+}
+
+UNIT_MAIN("hopper", { "shapes_of_maps", test_shapes_of_maps }, { "tensor_maps", test_tensor_maps },
+    { "clusters", test_clusters })

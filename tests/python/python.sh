@@ -1,5 +1,5 @@
 #!/bin/bash
-# python.sh numpy|torch|reference|ported|doc|wheel ROOT LIBRARY: one test of the Python package. Exit status 77 and a
+# python.sh numpy|torch|reference|arranged|ported|doc|wheel ROOT LIBRARY: one test of the Python package. Exit status 77 and a
 # line SKIP where the packages it needs are not there.
 set -u
 test=$1 root=$2 library=$3
@@ -37,6 +37,10 @@ case $test in
         python=$(python_with numpy) || skip "no python3 with NumPy (Debian: python3-numpy)"
         package "$python"
         PYTHONDONTWRITEBYTECODE=1 "$python" "$root/bench/ported/run.py" --check --seeds=1 ;;
+    arranged)
+        python=$(python_with numpy) || skip "no python3 with NumPy (Debian: python3-numpy)"
+        package "$python"
+        PYTHONDONTWRITEBYTECODE=1 "$python" "$root/tests/python/arranged/run.py" ;;
     reference)
         python=$(python_with numpy) || skip "no python3 with NumPy (Debian: python3-numpy)"
         package "$python"

@@ -110,7 +110,9 @@ void launch_facts(Func *f, const Launch *l, bool exact)
             if (exact && held) p->lo = p->hi = a->scalar->value;
             continue;
         }
-        p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);
+        /* As the runtime: nothing is known of the address of a tensor without elements. */
+        p->align = t->count ? power_of_two_in((uintptr_t)(t->base + t->offset), 16)
+                            : (int64_t)ref_type_size(t->type);
         for (int axis = 0; axis < t->rank - a->drop; axis++) {
             int64_t stride = launch_stride(t, a->drop + axis), extent = t->shape[a->drop + axis];
             Dim *d = &f->dims[p->dims[axis]];

@@ -325,7 +325,7 @@ static int encode_map(const Api *a, const Launch *l, const Map *m, const char *k
     uint32_t spans[5], steps[5];
     const Param *p = &l->params[m->param];
     if (!gpu_map_shape(m->rank, m->axes, m->split, m->element_bytes, p->shape, p->strides, extents, strides))
-        return fail(TILE_LAUNCH_SHAPE, "%s: an axis is no multiple of its panels", kernel);
+        return fail(TILE_LAUNCH_SHAPE, "%s: an axis is empty, or no multiple of its panels", kernel);
     gpu_map_boxes(m->rank, m->box, m->step, spans, steps);
     void *data = l->args[m->param].view.data;
     int swizzle = gpu_map_swizzle(m->swizzle),

@@ -13,7 +13,7 @@ typedef struct RandomKernel {
     /* The kernel `random`, whose parameters are given by `tensors` and `scalars` in the notation of cases.h.
      */
     char text[16384];
-    char tensors[1536], scalars[96], launch[160], sizes[256];
+    char tensors[1536], scalars[96], launch[640], sizes[256];
     /* as in a kernel's file (kernel_file.h); empty: none, and the usual ones apply */
     char views[128], bounds[64];
 } RandomKernel;
@@ -47,6 +47,13 @@ void random_floats(uint64_t seed, RandomKernel *out);
 
 /* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
 void random_program(uint64_t seed, RandomKernel *out);
+
+/* Another kind, whose windows, bounds and masks lie at computed places (random_places.c): exact. */
+void random_places(uint64_t seed, RandomKernel *out);
+
+/* Another kind, of the forms that passes look for, and of others that are almost those
+ * (random_patterns.c): exact. */
+void random_patterns(uint64_t seed, RandomKernel *out);
 
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);

@@ -5,8 +5,9 @@
  *
  * --products: kernels of matrix products (random_product.c); --arrangements: of products in every arrangement
  * (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from:
- * the first of them. --most=N: of a file whose alternatives are more than N with each other, each comes once,
- * with one of the others, and no more than N come. --passes=on: not without passes too.
+ * the first of them. --skip=LIST: passes that are left out of runs with passes. --most=N: of a file whose
+ * alternatives are more than N with each other, each comes once, with one of the others, and no more than N
+ * come. --passes=on: not without passes too.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit
  * status 0, 1, 2 for wrong options, 77 where the device is not there. */
@@ -133,8 +134,9 @@ static const char *value_of(const char *arg, const char *name)
 
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
-    "--rows | --programs | --sums | --floats | --scores | --arrangements] "
-    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [FILE...]\n";
+    "--rows | --programs | --sums | --floats | --scores | --places | --patterns | --arrangements] "
+    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [--skip=LIST] "
+    "[FILE...]\n";
 
 int main(int argc, char **argv)
 {
@@ -153,10 +155,13 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--sums")) z.make = random_sums;
         else if (!strcmp(argv[i], "--floats")) z.make = random_floats;
         else if (!strcmp(argv[i], "--scores")) z.make = random_scores;
+        else if (!strcmp(argv[i], "--places")) z.make = random_places;
+        else if (!strcmp(argv[i], "--patterns")) z.make = random_patterns;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);
         else if (!strcmp(argv[i], "--passes=on")) z.without = false;
+        else if ((v = value_of(argv[i], "--skip"))) z.z.skip = v;
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
             RandomKernel *k = malloc(sizeof *k);

@@ -10,12 +10,14 @@
  * happened; --list: which hints, cache modes and functions of the prelude the kernels used;
  * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1.
  * --draws: runs of a kernel in an emulator, each in an order of its own (1).
+ * --chain: three launches, of which each reads what the one before wrote (random_chain.h).
  * --again: further launches of a kernel, with other extents and strides (0).
  * --skip: runs with passes leave these out, `cse,licm`; `any`: each kernel's one that is drawn.
  * Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "passes/passes.h"
 #include "coverage.h"
+#include "random_chain.h"
 #include "random_check.h"
 #include "random_reduce.h"
 #include "ref_random.h"
@@ -58,7 +60,7 @@ typedef struct Queue {
     Oracle oracle;
     RandomKernel kernel;
     Coverage coverage;
-    bool reduce, both;
+    bool reduce, both, chain;
     /* The state and threads of a driver do not survive a fork, so each child opens the device. */
     bool fresh;
 } Queue;
@@ -70,8 +72,11 @@ static void path_of(const Queue *q, int index, const char *what, char *out, size
 static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
 {
     uint64_t there;
-    if (!q->file) q->make(seed, k);
-    else if (!random_read(q->file, k, &there)) fprintf(stderr, "%s is no random kernel\n", q->file), exit(2);
+    if (!q->file) {
+        q->make(seed, k);
+        if (q->chain) random_chain(k, seed);
+    } else if (!random_read(q->file, k, &there))
+        fprintf(stderr, "%s is no random kernel\n", q->file), exit(2);
     return k;
 }
 
@@ -370,7 +375,7 @@ static bool take_option(Queue *q, const char *arg)
         { "products", random_product }, { "structure", random_structure }, { "mixture", random_mixture },
         { "shapes", random_shapes }, { "rows", random_rows }, { "program", random_program },
         { "sums", random_sums }, { "floats", random_floats }, { "scores", random_scores },
-        { "kernel", random_kernel } };
+        { "places", random_places }, { "patterns", random_patterns }, { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
@@ -388,6 +393,7 @@ static bool take_option(Queue *q, const char *arg)
         return q->file = v, q->count = 1, random_read(v, &q->kernel, &q->first);
     else if (!strcmp(arg, "--reduce")) q->reduce = true;
     else if (!strcmp(arg, "--both")) q->both = true;
+    else if (!strcmp(arg, "--chain")) q->chain = true;
     else if ((v = value_of(arg, "--kind"))) {
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             if (!strcmp(kinds[k].name, v)) return q->make = kinds[k].make, true;
