@@ -145,7 +145,7 @@ typedef struct Hints {                                   /* hints never change a
 #include "ir/hints.def"
 #undef HINT
     const char *schedule; /* a schedule written by hand, or NULL */
-    /* The name of a placement (passes/remap.c), or NULL; Func.remap holds an expression. */
+    /* The name of a placement (passes/tile/program/remap.c), or NULL; Func.remap holds an expression. */
     const char *remap;
 } Hints;
 /* For hints with a base of 1: whether the hint was given, and whether as 0. */
@@ -165,7 +165,8 @@ struct Func {
     Block *remap; /* or NULL. Arguments: the linear id, then as in body; yields the linear id to run */
     /* NULL without derived dimensions. Arguments as in body; yields the extent of each, in order */
     Block *extents;
-    /* The remap is known to permute every grid, which only built-in remaps are (passes/remap.c). */
+    /* The remap is known to permute every grid, which only built-in remaps are (passes/tile/program/remap.c).
+     */
     bool permutes;
     const Type **results;
     int n_results; /* device functions */

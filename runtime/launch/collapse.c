@@ -5,14 +5,14 @@
  * Rows that follow each other without a gap are one long row. A kernel that treats all elements alike may be
  * given it, and then has no ends of rows inside of its tiles, no rows that begin between two vectors, and one
  * extent to choose its sizes for. Which pairs of axes may become one is read from the kernel's signature when
- * it is made; whether it computes the same is proven (axes_collapse of passes/collapse.h) for the constants
- * of each variant before that is compiled. The key says which pairs a launch has given as one, so the code
- * relies on the extent of 1.
+ * it is made; whether it computes the same is proven (axes_collapse of passes/tile/launch/collapse.h) for the
+ * constants of each variant before that is compiled. The key says which pairs a launch has given as one, so
+ * the code relies on the extent of 1.
  *
  * Not in checked contexts, which report coordinates; not for what a tuning table speaks of, whose extents are
  * those that were measured; not without the pass `collapse`. */
 #define _GNU_SOURCE
-#include "passes/collapse.h"
+#include "passes/tile/launch/collapse.h"
 #include "runtime/launch/launch.h"
 
 /* The axis of the tensor that is the dimension; -1: none. *again: there is another. */

@@ -1,15 +1,15 @@
 /* converted.c: the form of a kernel on inputs that its launch has converted or computed ahead.
  *
  *   kernel on f32 A, B, which multiplies bf16(load(A..)), bf16(load(B..))
- *   form:   the same on bf16 A, B                 (passes/converted_inputs.c)
+ *   form:   the same on bf16 A, B                 (passes/tile/launch/converted_inputs.c)
  *   kernel on G, U, which multiplies f16(silu(f32(load(G..)))) * load(U..)
- *   form:   the same on the operand, in the place of G                 (passes/computed_inputs.c)
+ *   form:   the same on the operand, in the place of G                 (passes/tile/launch/computed_inputs.c)
  *
  * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted or
  * computed is found once for a kernel, from its tile IR. Inputs of one axis stay as they are, since each
  * program reads little of them. Conversions alone are not made of f16 and bf16, which matrix units take. */
 #define _GNU_SOURCE
-#include "passes/converted_inputs.h"
+#include "passes/tile/launch/converted_inputs.h"
 #include "runtime/launch/pitch.h"
 
 /* Whether the parameter may be an input that is converted, by its type and axes. */

@@ -240,7 +240,7 @@ void variant_free(tile_kernel *, Variant *);
 tile_status kernel_create_like(
     const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
 /* A kernel like `k` whose inputs have these types, by parameter; DT_COUNT: the type that they have in `k`.
- * Its code is that of `k` behind the conversions (passes/converted_inputs.c). */
+ * Its code is that of `k` behind the conversions (passes/tile/launch/converted_inputs.c). */
 tile_status kernel_create_converted(const tile_kernel *k, const DType *to, tile_kernel **out);
 /* The table's row for these extents, tensors and this key, which does not have the row yet; -1: no row
  * applies. */

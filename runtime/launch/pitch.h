@@ -1,7 +1,7 @@
 /* pitch.h: launches whose inputs are copied first: into rows that the copy engine reaches, transposed, or
  * converted to the type that a kernel takes them for. */
 #pragma once
-#include "passes/computed_inputs.h"
+#include "passes/tile/launch/computed_inputs.h"
 #include "runtime/launch/launch.h"
 
 enum { MOST_PITCHED = 4 };

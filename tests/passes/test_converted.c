@@ -1,8 +1,8 @@
 /* test_converted.c: inputs that a launch has converted ahead (converted_inputs.c). The kernel on f32 inputs
  * and its form on what plain C rounds them to give the same results to the bit, in the interpreter; and which
  * inputs are found. */
-#include "passes/computed_inputs.h"
-#include "passes/converted_inputs.h"
+#include "passes/tile/launch/computed_inputs.h"
+#include "passes/tile/launch/converted_inputs.h"
 #include "frontend/frontend.h"
 #include "ir/interp/interp.h"
 #include "ir/interp/scalar.h"

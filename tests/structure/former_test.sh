@@ -21,7 +21,7 @@ innocent() { check "$1" "$2" 0; }
 
 planted runtime/choice/search/search.c '    if (!strcmp(name, "turns")) return LAST;'
 planted runtime/choice/search/search.c '    static const char *const last[] = { "fill", "pingpong" };'
-planted passes/pipeline.c '    return pass_named("warp-roles");'
+planted passes/tile/pipeline.c '    return pass_named("warp-roles");'
 planted tests/a.ir '  hint occupancy = 2, split = 4'
 planted tests/a.ir '  hint schedule = "loop 1 late 2"'
 planted tests/a.tile '    grid (M) hint (warps = 4, roles = 0)'

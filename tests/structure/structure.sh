@@ -104,12 +104,12 @@ one_heading() { [ "$(grep -cE "^##+ $1\$" docs/passes.md)" = 1 ] || echo "$1: no
 # The passes of the tile IR: file = name = test = heading and row of docs/passes.md.
 sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
     file=${pass//-/_}
-    [ -f "passes/$file.c" ] || echo "$pass: no file passes/$file.c"
+    [ -n "$(git ls-files "passes/tile/*/$file.c")" ] || echo "$pass: no file $file.c below passes/tile"
     [ -f "tests/passes/$file.ir" ] || echo "$pass: no test tests/passes/$file.ir"
     grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
     one_heading "$pass"
     id=${file^^}
-    grep -qE "^ *PASS_$id,$" passes/pipeline.c || echo "$pass: no PASS_$id in the pipeline of passes/pipeline.c"
+    grep -qE "^ *PASS_$id,$" passes/tile/pipeline.c || echo "$pass: no PASS_$id in the pipeline of passes/tile/pipeline.c"
 done | rule tile-passes "tile passes whose file, test or row has another name"
 
 # The passes of the kernel IR and their steps, likewise. lower.c runs a pass, and the enclosing pass asks for a step.

@@ -28,8 +28,8 @@ static bool never_below_zero(const Value *v, int depth)
     return true;
 }
 
-/* Whether the comparison only chooses between a speculation and the exact path (passes/speculate.c). It may
- * then be wrong by some ulp. */
+/* Whether the comparison only chooses between a speculation and the exact path
+ * (passes/tile/loops/speculate.c). It may then be wrong by some ulp. */
 static bool checks_speculation(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)

@@ -23,7 +23,7 @@
  * Requires: products that read the tiles along K as they are in memory, or as cp.async producers transpose
  * them; loads of one block from a tensor that nothing writes meanwhile; fewer rows together than one by
  * one. The pass is undone where its stages leave no room for a second step's. Keeps: everything. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 /* at, along: the distance from the first load of its group, in rows of the window along their axis, and along

@@ -74,7 +74,7 @@ typedef struct Cost {
     bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
-    bool packed;   /* several programs are one (passes/pack.c) */
+    bool packed;   /* several programs are one (passes/tile/program/pack.c) */
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
     int clusters;         /* of one program; 0 and 1: one */

@@ -1,7 +1,7 @@
-/* test_speculate.c: rows walked once less on a guess (passes/speculate.c): which kernels it takes and which
- * it must leave alone, and that whatever the row holds, a guess that fails included, the result is what the
- * kernel says: within its bound of double precision, NaN where it is NaN without the pass, the same in place
- * and from two threads. */
+/* test_speculate.c: rows walked once less on a guess (passes/tile/loops/speculate.c): which kernels it takes
+ * and which it must leave alone, and that whatever the row holds, a guess that fails included, the result is
+ * what the kernel says: within its bound of double precision, NaN where it is NaN without the pass, the same
+ * in place and from two threads. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"

@@ -2,7 +2,7 @@
  * rewriting of operations (pack_rewrite.c) and of memory accesses (pack_access.c), the programs behind the
  * last whole pack (pack_tail.c), and how many programs become one (pack.c). */
 #pragma once
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 /* An integer scalar that is base + l * step in the l-th program of the pack. */
 typedef struct PackForm {

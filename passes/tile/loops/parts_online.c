@@ -16,7 +16,7 @@
  *
  * Neighbouring elements that one access loads are joined before the carried values are, so that a factor is
  * computed once for them. */
-#include "passes/parts.h"
+#include "passes/tile/loops/parts.h"
 #include <math.h>
 
 /* --- which reductions ---------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
  * vectors do not divide, and the grid has one axis. Keeps: everything. Does not handle: masks that are
  * written as comparisons.
  */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 enum {
     VECTOR_BYTES = 16,

@@ -18,9 +18,9 @@
  * computed in the same way. Nothing else may use the input or what is made of it on the way. Keeps:
  * everything, within the bounds of functions, whose form may depend on what uses them. A NaN or an infinity
  * in a vector is not multiplied by the zeros beyond the end of rows. */
-#include "passes/computed_inputs.h"
+#include "passes/tile/launch/computed_inputs.h"
 #include "ir/interp/scalar.h"
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 #include <math.h>
 
 enum { MAX_VALUES = 64, MAX_DEPTH = 16, MAX_OPERANDS = 4 };

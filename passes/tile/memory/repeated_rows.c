@@ -20,7 +20,7 @@
  * hint. Keeps: everything. An index is out of range exactly if its row of the window is, and both forms then
  * give the pad. Does not handle: gathers without a quotient (gather-windows and the emitter handle these);
  * tiles that begin or end within a run of equal indices. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 typedef struct Rows {
     PassContext *c;

@@ -30,7 +30,7 @@
  * and program ids are written with them. Keeps: results where the values that are weighted by zero in the
  * steps left out are finite: 0 times infinity or NaN is NaN, and a step that is left out does not multiply.
  */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 #include <math.h>
 
 enum { MAX_VALUES = 400, MAX_CARRIED = 16, MAX_COMPARES = 8, MAX_DEPTH = 40 };

@@ -5,7 +5,7 @@
  * The model's quick form suffices to tell placements apart: caches of whole windows instead of lines, and
  * no more than MAX_ACCESSES memory operations of the programs that the device runs first. Extents that are
  * known only at launch are assumed. */
-#include "passes/remap.h"
+#include "passes/tile/program/remap.h"
 #include "passes/sim/sim.h"
 
 enum { MAX_ACCESSES = 8000 };

@@ -38,7 +38,7 @@
  * all extents are known. A function without one is marked `permutes`.
  *
  * Requires: nothing; it runs late. Keeps: everything; it takes hints.raster_group and hints.remap. */
-#include "passes/remap.h"
+#include "passes/tile/program/remap.h"
 #include "ir/interp/eval.h"
 
 typedef struct Emit {

@@ -1,5 +1,5 @@
 /* pack_rewrite.c: of pack: turns what varies between programs into tiles with the programs as first axis. */
-#include "passes/pack.h"
+#include "passes/tile/program/pack.h"
 
 const Type *pack_type(const Pack *p, const Type *t)
 {

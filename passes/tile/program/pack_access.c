@@ -7,7 +7,7 @@
  *
  * An element is in range of the wide window exactly if it is in range of its program's own window, so pads
  * and dropped elements are those of the programs. */
-#include "passes/pack.h"
+#include "passes/tile/program/pack.h"
 
 typedef enum WindowKind {
     WINDOW_SAME,    /* all programs have one window */

@@ -19,7 +19,7 @@
  * the CTAs hold them; two axes of one tile that are as long.
  */
 #include "ir/interp/scalar.h"
-#include "passes/parts.h"
+#include "passes/tile/loops/parts.h"
 
 enum {
     MOST_BYTES = 1 << 17, /* of a tile: half of the registers of a CTA of 32 warps */

@@ -15,7 +15,7 @@
  *
  * Requires: nothing; specialize before it provides constants. Keeps: everything. Does not handle: what
  * holds in some iterations only (mask_peel.c). */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 typedef struct Divisibility {
     PassContext *c;

@@ -20,7 +20,7 @@
  * Requires: nothing; it runs late, so that other passes see only `index`, and fold removes casts of casts
  * behind it. Keeps: everything. Does not handle: values of type i64, which the program asked for; carried
  * index values; grid and remap blocks, which the host runs. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 typedef enum Width { WIDE, NARROW, ANY } Width;
 

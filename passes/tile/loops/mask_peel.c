@@ -26,7 +26,7 @@
  *                                        %s = if %m { yield %x } else { yield (where %c, %x, -inf) }
  *
  * The windows of such a loop keep their masks, which a CPU tests once for a window or for each row of it. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
 

@@ -5,7 +5,7 @@
  * that doing each operation for all programs before the next one is one of the orders that the language
  * allows, as long as no program waits for another one. A program can wait only in a `while`, or by an atomic
  * with an order. What one program does by itself keeps its order, because tokens keep theirs. */
-#include "passes/pack.h"
+#include "passes/tile/program/pack.h"
 
 typedef struct Legal {
     const Pack *p;

@@ -3,7 +3,7 @@
  *   ... program                 ->     %whole = le (add %base, n), %programs
  *                                      if %whole { ... n programs at once }
  *                                      else { for %i = %base to %programs { ... program %i } } */
-#include "passes/pack.h"
+#include "passes/tile/program/pack.h"
 
 /* --- programs that store nothing --------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@
  * Requires: specialize before it; the extent of the outer axis known to be 1. Keeps: everything. Does not
  * handle: loops and ifs around such accesses, operands that have one of the axes (a bias), steps and orders
  * of loads, atomics, a remap by an expression, a written schedule. */
-#include "passes/collapse.h"
+#include "passes/tile/launch/collapse.h"
 
 enum { OUTER, INNER, MOST_ELEMENTS = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* affine.c: affine forms of integer values, for the passes that prove ranges; see affine.h. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 /* Forms are trees over a graph whose values may be used many times: a budget keeps their size from doubling
  * at each level. */

@@ -23,7 +23,7 @@
  * cluster, a placement (remap) or a written schedule, which are about programs as they are. Without the hint
  * `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a
  * cost; programs with loops; windows that would become gathers. */
-#include "passes/pack.h"
+#include "passes/tile/program/pack.h"
 #include "ir/layout/layout.h"
 
 enum {

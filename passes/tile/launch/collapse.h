@@ -1,6 +1,6 @@
 /* collapse.h: two axes of tensors that a launch may give as one; see collapse.c. */
 #pragma once
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 /* How the programs of a kernel divide two axes between them. */
 typedef struct AxisPair {

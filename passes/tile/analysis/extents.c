@@ -1,6 +1,6 @@
 /* extents.c: what a launch computes before any program runs (the grid and the derived extents), and the
  * same expressions elsewhere in a kernel; see affine.h. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 Value *grid_extent(const Func *f, int64_t axis)
 {

@@ -14,8 +14,8 @@
  * casts to one type of at most 16 bits alone, directly or behind permutes and reshapes. Keeps: everything, as
  * a cast of an element does not depend on its place; the pad of a load is converted too. Does not handle:
  * scalars, and tensors that are read in two types. */
-#include "passes/converted_inputs.h"
-#include "passes/computed_inputs.h"
+#include "passes/tile/launch/converted_inputs.h"
+#include "passes/tile/launch/computed_inputs.h"
 #include "passes/pass.h"
 
 static bool moves_elements(Op op) { return op == OP_PERMUTE || op == OP_RESHAPE; }

@@ -11,8 +11,8 @@
  *
  * Requires: Func.dims and Func.params as the launch filled them. Keeps: everything. Does not handle: facts
  * short of equality (divisors, ranges), which divisibility.c and narrow.c read at their place. */
-#include "passes/affine.h"
-#include "passes/converted_inputs.h"
+#include "passes/tile/analysis/affine.h"
+#include "passes/tile/launch/converted_inputs.h"
 #include <math.h>
 
 typedef struct Specialize {

@@ -14,7 +14,7 @@
  * load; loops that run in all programs or in none, as a launch without work is rare; axes of stride 1, on
  * whose positions the alignment of vectors depends; loads that are known to be in range, but where the copy
  * engine (TMA) checks that for nothing. */
-#include "passes/affine.h"
+#include "passes/tile/analysis/affine.h"
 
 enum { MOST_LOOPS = 4, MOST_DEPTH = 32 };
 
