@@ -50,10 +50,11 @@ typedef struct ClusterRows {
     InstrList stores;   /* of the program */
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
-    int64_t held;      /* elements of all rows that are loaded */
-    bool odd;          /* one of them begins at no multiple of 16 bytes */
-    int64_t least;     /* the bytes of the narrowest access to the row */
-    bool replaces;     /* a row is stored where it was loaded */
+    int64_t held;  /* elements of all rows that are loaded */
+    bool odd;      /* one of them begins at no multiple of 16 bytes */
+    bool parts;    /* one of them is loaded in a loop: its elements are not held, others take their place */
+    int64_t least; /* the bytes of the narrowest access to the row */
+    bool replaces; /* a row is stored where it was loaded */
     bool reads_before; /* elements are stored that another CTA may have loaded before a reduction */
     const char *why;   /* not over a cluster: why */
     Loc loc;
@@ -224,6 +225,7 @@ static void inspect(ClusterRows *r, const Instr *i)
         if (is_row(t, r->row) && i->op == OP_LOAD && m.rank > 1) {
             r->held += r->row;
             r->odd |= kernel_access_bytes(r->f, i) < ACCESS;
+            r->parts |= i->block != r->f->body;
         }
         if (stored_besides(r, i)) refuse(r, i, "a tensor that it stores to is accessed twice");
     }
@@ -299,12 +301,12 @@ static int warps_of(
 }
 
 /* How many CTAs with a warp for each SIMD hold an aligned row, for which nobody has chosen warps or CTAs; 0:
- * too few of a cluster do. By measurement these are the best (runtime/choice/search/search_rows.c), and a
- * kernel without a `tune` block has no search. */
+ * too few of a cluster do, or a loop reads the row part by part. By measurement these are the best
+ * (runtime/choice/search/search_rows.c), and a kernel without a `tune` block has no search. */
 static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
 {
     int64_t threads = (int64_t)p->target->simds * p->target->wave;
-    if (p->options.warps || r->f->hints.warps > 0 || r->odd || !r->held || r->why) return 0;
+    if (p->options.warps || r->f->hints.warps > 0 || r->odd || r->parts || !r->held || r->why) return 0;
     if (r->least != r->bytes) return 0; /* narrower elements change lanes, which few layouts allow */
     for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
         if (r->held <= ctas * threads * MOST_HELD) return ctas;
