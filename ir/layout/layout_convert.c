@@ -5,8 +5,8 @@
  *   registers      Q is the identity on lanes, warps and blocks, and registers come from registers only;
  *   shuffles       warps and blocks map to themselves (layout_shuffle.c);
  *   shared memory  everything else.
- * Digits with strides that are no powers of two (above three warpgroups, say) leave only the element-wise
- * check and shared memory. */
+ * Digits with strides that are no powers of two (above three warpgroups, say), which only one of the layouts
+ * has, leave only the element-wise check and shared memory. */
 #include "ir/layout/layout_memo.h"
 #include "ir/layout/layout_relation.h"
 #include <string.h>

@@ -2,7 +2,49 @@
 #include "ir/layout/layout_relation.h"
 #include <string.h>
 
-static bool linearize(const Layout *l, const int *shift, LayoutLinear *v)
+/* --- places of digits --------------------------------------------------------------------------------- */
+
+static bool has_digit(const Layout *l, const LayoutDigit *x)
+{
+    for (int i = 0; i < l->ndigit; i++) {
+        const LayoutDigit *y = &l->digit[i];
+        if (y->axis == x->axis && y->size == x->size && y->stride == x->stride) return true;
+    }
+    return false;
+}
+
+/* Whether each axis of both is divided into the same digits, whichever inputs give them. */
+static bool same_digits(const Layout *a, const Layout *b)
+{
+    for (int i = 0; i < a->ndigit; i++)
+        if (a->digit[i].stride && !has_digit(b, &a->digit[i])) return false;
+    for (int i = 0; i < b->ndigit; i++)
+        if (b->digit[i].stride && !has_digit(a, &b->digit[i])) return false;
+    return true;
+}
+
+/* Bits of all digits of the axis whose strides are less than `limit`, behind those of the fragment. */
+static int bits_below(const Layout *l, int axis, int64_t limit)
+{
+    int bits = l->fbit[axis];
+    for (int i = 0; i < l->ndigit; i++) {
+        const LayoutDigit *x = &l->digit[i];
+        if (x->axis == axis && x->stride && x->stride < limit) bits += layout_ceil_log2((uint32_t)x->size);
+    }
+    return bits;
+}
+
+/* The bit of the coordinate at which a digit begins; -1: it does not begin at a bit. In boxes whose digits
+ * are the same, a digit that is no power of two takes whole bits, so that those above it begin at one. */
+static int place_of(const Layout *l, const LayoutDigit *x, bool whole_bits)
+{
+    if (whole_bits) return bits_below(l, x->axis, x->stride);
+    return layout_pow2(x->stride) ? layout_ceil_log2((uint32_t)x->stride) : -1;
+}
+
+/* --- one layout --------------------------------------------------------------------------------------- */
+
+static bool linearize(const Layout *l, const int *shift, bool whole_bits, LayoutLinear *v)
 {
     memset(v, 0, sizeof *v);
     v->l = l;
@@ -19,10 +61,11 @@ static bool linearize(const Layout *l, const int *shift, LayoutLinear *v)
         for (int i = 0; i < l->ndigit; i++) {
             const LayoutDigit *x = &l->digit[i];
             if (x->in != in) continue;
-            if (x->stride && !layout_pow2(x->stride)) return false;
+            int place = x->stride ? place_of(l, x, whole_bits) : 0;
+            if (place < 0) return false;
             for (int k = 0; k < layout_ceil_log2((uint32_t)x->size); k++) {
                 if (v->map.nin == 64) return false;
-                v->map.col[v->map.nin++] = x->stride ? (uint64_t)x->stride << k << shift[x->axis] : 0;
+                v->map.col[v->map.nin++] = x->stride ? 1ull << (place + k + shift[x->axis]) : 0;
             }
         }
         v->nb[in] = v->map.nin - v->off[in];
@@ -64,14 +107,25 @@ static int misfit(const LayoutRelation *r, LayoutInput in, int i, uint64_t x)
     return moved;
 }
 
+static int axis_bits(const Layout *a, const Layout *b, int axis, bool whole_bits)
+{
+    if (!whole_bits)
+        return layout_ceil_log2(
+            (uint32_t)(a->cover[axis] > b->cover[axis] ? a->cover[axis] : b->cover[axis]));
+    int of_a = bits_below(a, axis, INT64_MAX), of_b = bits_below(b, axis, INT64_MAX);
+    return of_a > of_b ? of_a : of_b;
+}
+
 bool layout_relate(const Layout *src, const Layout *dst, LayoutRelation *r)
 {
+    const bool whole_bits = same_digits(src, dst);
     int shift[LAYOUT_MAX_RANK], total = 0;
     for (int d = 0; d < src->rank; d++) {
         shift[d] = total;
-        total += layout_ceil_log2((uint32_t)(src->cover[d] > dst->cover[d] ? src->cover[d] : dst->cover[d]));
+        total += axis_bits(src, dst, d, whole_bits);
     }
-    if (total > 60 || !linearize(src, shift, &r->a) || !linearize(dst, shift, &r->b)) return false;
+    if (total > 60 || !linearize(src, shift, whole_bits, &r->a) || !linearize(dst, shift, whole_bits, &r->b))
+        return false;
     for (int in = LAYOUT_LANE; in < LAYOUT_INPUTS; in++) {
         if (r->a.nb[in] != r->b.nb[in]) return false;
         for (uint32_t i = 0; i < 1u << r->a.nb[in]; i++) {

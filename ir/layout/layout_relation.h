@@ -2,8 +2,9 @@
  * registers, and layout_shuffle.c moves within warps.
  *
  * Both layouts are read as purely F2-linear maps over the same padded box (digits of size n as ceil(log2 n)
- * bits, some register numbers being holes). Q = A^-1 B takes a destination (register, lane, warp, block) to a
- * source. */
+ * bits, some register numbers being holes). Digits whose strides are no powers of two have such a box where
+ * both layouts have the same ones: there each takes whole bits of the coordinate. Q = A^-1 B takes a
+ * destination (register, lane, warp, block) to a source. */
 #pragma once
 #include "ir/layout/layout_priv.h"
 

@@ -150,8 +150,10 @@ static void test_random(void)
 }
 
 /* Layouts that differ only within a warp: the coordinate bits of a fragment dealt to registers and lanes in
- * any way, mixed by XOR, with copies in registers or lanes, repeated over ragged extents and over warps. */
-static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies, const int32_t *tile)
+ * any way, mixed by XOR, with copies in registers or lanes, repeated over ragged extents and over warps.
+ * Those lie along the other axis, or behind the repetitions, whose number need not be a power of two. */
+static const Layout *within_warp(
+    int bits0, int bits1, int reps, int lane_copies, int warp_axis, const int32_t *tile)
 {
     int total = bits0 + bits1, nlane = 5 - lane_copies, nbit[LAYOUT_INPUTS] = { total - nlane, 5, 0, 0 };
     for (;;) {
@@ -181,7 +183,7 @@ static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies
         for (int i = n; i < total; i++)
             reg[2 * (i - n)] = vec[i] & ((1 << bits0) - 1), reg[2 * (i - n) + 1] = vec[i] >> bits0;
         const LayoutDigit digit[] = { { LAYOUT_REG, 1, reps, 1 << bits1 },
-            { LAYOUT_WARP, 0, 3, 1 << bits0 } };
+            { LAYOUT_WARP, (uint8_t)warp_axis, 3, warp_axis ? reps << bits1 : 1 << bits0 } };
         const Layout *l = layout_from_basis(
             &arena, 2, tile, nbit, (const int32_t *const[]){ reg, lane, NULL, NULL }, 2, digit);
         CU_ASSERT_PTR_NOT_NULL_FATAL(l);
@@ -194,9 +196,11 @@ static void test_shuffles(void)
     int kinds[4] = { 0 }, fewest = 0;
     for (int i = 0; i < 1500; i++) {
         int bits0 = 2 + (int)rnd(3), bits1 = 3 + (int)rnd(2), reps = 1 + (int)rnd(3), bytes = 1 << rnd(4);
-        int32_t tile[2] = { 3 << bits0, (reps << bits1) - (int)rnd(3) };
-        const Layout *a = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
-        const Layout *b = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
+        int axis = (int)rnd(2), copies[2];
+        int32_t tile[2] = { (axis ? 1 : 3) << bits0, ((axis ? 3 : 1) * reps << bits1) - (int)rnd(3) };
+        for (int k = 0; k < 2; k++) copies[k] = rnd(3) == 0 ? 1 + (int)rnd(2) : 0;
+        const Layout *a = within_warp(bits0, bits1, reps, copies[0], axis, tile);
+        const Layout *b = within_warp(bits0, bits1, reps, copies[1], axis, tile);
         LayoutConvertKind k = convert_within(a, b, bytes);
         kinds[k]++;
         if (i % 8 == 0) convert(a, b, bytes);
@@ -372,7 +376,7 @@ int main(int argc, char **argv)
     static const UnitTest tests[] = { { "random", test_random }, { "shuffles", test_shuffles },
         { "known", test_known }, { "statistics", test_statistics }, { "kept", test_kept },
         { "joined", test_joined } };
-    int status = unit_run("layout conversions", tests, 5, argc, argv);
+    int status = unit_run("layout conversions", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
 }

@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     arena_start();
     static const UnitTest tests[] = { { "groups", test_groups }, { "operands", test_operands },
         { "exchanged", test_exchanged } };
-    int status = unit_run("layout of AMD's LDS", tests, 3, argc, argv);
+    int status = unit_run("layout of AMD's LDS", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
 }

@@ -105,5 +105,6 @@ int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "rows", test_rows }, { "documented", test_documented },
         { "targets", test_targets } };
-    return unit_run("matrix instructions and targets", tests, 3, argc, argv);
+    return unit_run(
+        "matrix instructions and targets", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

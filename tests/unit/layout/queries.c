@@ -486,7 +486,7 @@ int main(int argc, char **argv)
         { "terms", test_terms }, { "vectors", test_vectors }, { "derived", test_derived },
         { "reshape", test_reshape }, { "algebra", test_algebra }, { "canonical", test_canonical },
         { "reduce", test_reduce }, { "coalesced", test_coalesced }, { "parts", test_parts } };
-    int status = unit_run("layout queries", tests, 11, argc, argv);
+    int status = unit_run("layout queries", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
 }

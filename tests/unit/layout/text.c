@@ -157,7 +157,7 @@ int main(int argc, char **argv)
     arena_start();
     static const UnitTest tests[] = { { "round trip", test_round_trip }, { "forms", test_forms },
         { "refused", test_refused }, { "damaged", test_damaged } };
-    int status = unit_run("layout text", tests, 4, argc, argv);
+    int status = unit_run("layout text", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
 }
