@@ -91,5 +91,10 @@ check "$(field again "$column, TC=64" conv2d conv2d_nhwc T=f16 B=4 C=320 H=64 W=
     "bytes that the taps of one iteration read again"
 # CTAs that share a row have two warps or more, and as few of them share it as have registers for it.
 chosen=$("$costs" --device-model=h200 --choose "$root/examples/kernels/layer_norm.tile" layer_norm cuda:sm_90a T=f32 M=22795 N=5888)
-[[ $chosen == "warps="[248]* ]] || { echo "FAIL: rows of 5888: $chosen"; failures=1; }
+config=${chosen%%:*} rows="T=f32 M=22795 N=5888"
+[ "$config" != "as declared" ] || config=
+# shellcheck disable=SC2086
+threads=$(field threads "$config" layer_norm layer_norm $rows) ctas=$(field cluster "$config" layer_norm layer_norm $rows)
+{ [ "${threads:-0}" -ge 64 ] && [ "$threads" -le 256 ] && [ "${ctas:-9}" -le 2 ]; } ||
+    { echo "FAIL: rows of 5888: $chosen: $ctas CTAs of $threads threads"; failures=1; }
 exit $failures
