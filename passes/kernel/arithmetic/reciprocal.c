@@ -2,14 +2,16 @@
  *
  *   %y = div %x, broadcast %l; %h = cast %y : f16     ->  %r = div 1, %l; %h = cast (mul %x, broadcast %r)
  *
- * The value is a tile that repeats along the row, or a scalar. The reciprocal of a constant is a constant.
+ * The value is a tile that repeats along the row, or a scalar. The reciprocal of a constant is a constant. A
+ * scalar below 2^-64 is multiplied by 2^64 before, and so are the quotients behind, so that they are finite
+ * where it is denormal.
  *
  * Requires: every use of the quotient rounds it to 16 bits at once. Quotients are often exactly between two
- * numbers of 8 bits, where the error would decide. The product's error of 2 ulp
- * of f32 (1 of the reciprocal, as the hardware gives it, also for denormal numbers) then moves about one
- * result in three thousand by one of its own ulps. It replaces a division an element by a multiplication.
- * A correctly rounded reciprocal would need a branch and a call for a row in a million, and take a
- * twentieth of NVRTC's time for attention. */
+ * numbers of 8 bits, where the error would decide. The product's error of 2 ulp of f32 (1 of the reciprocal,
+ * as the hardware gives it, also for denormal numbers) then moves about one result in three thousand by one
+ * of its own ulps. It replaces a division an element by a multiplication. A correctly rounded reciprocal
+ * would need a branch and a call for a row in a million, and take a twentieth of NVRTC's time for attention.
+ */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 
@@ -32,18 +34,49 @@ static bool only_narrowed(const Value *v)
     return v->uses;
 }
 
-/* 1 / l; NULL: a constant whose reciprocal would lose bits. */
-static Value *inverse(Builder *b, Value *l)
+/* What makes a quotient of its dividend: one factor, or two. */
+typedef struct Factors {
+    Value *first, *then; /* then: NULL: there is none */
+} Factors;
+
+/* 1 / l of a constant; NULL: it would lose bits. */
+static Value *constant_inverse(Builder *b, const Value *l, double c)
 {
-    double c;
-    if (ir_is_const_float(l, &c)) {
-        if (!isnormal((float)(1 / c))) return NULL;
-        Value *r = ir_const_float(b, DT_F32, (double)(float)(1 / c));
-        return l->type->kind == TYPE_TILE ? ir_splat(b, r, l->type->rank, l->type->shape) : r;
-    }
+    if (!isnormal((float)(1 / c))) return NULL;
+    Value *r = ir_const_float(b, DT_F32, (double)(float)(1 / c));
+    return l->type->kind == TYPE_TILE ? ir_splat(b, r, l->type->rank, l->type->shape) : r;
+}
+
+static Value *divided(Builder *b, Value *l)
+{
     Value *one = ir_const_float(b, DT_F32, 1);
     if (l->type->kind == TYPE_TILE) one = ir_splat(b, one, l->type->rank, l->type->shape);
     return ir_op(b, OP_DIV, NULL, ATTRS(a_int(ATTR_APPROX, 2)), one, l);
+}
+
+/* The factors for a scalar, which may be so small that f32 has no reciprocal of it. */
+static Factors scaled_inverse(Builder *b, Value *l)
+{
+    const double scale = 0x1p64;
+    Value *small = ir_bin(b, OP_LT, ir_un(b, OP_ABS, l), ir_const_float(b, DT_F32, 1 / scale));
+    Value *s = ir_op(
+        b, OP_WHERE, NULL, NO_ATTRS, small, ir_const_float(b, DT_F32, scale), ir_const_float(b, DT_F32, 1));
+    return (Factors){ divided(b, ir_bin(b, OP_MUL, l, s)), s };
+}
+
+static Factors factors_of(Builder *b, Value *l)
+{
+    double c;
+    if (ir_is_const_float(l, &c)) return (Factors){ constant_inverse(b, l, c), NULL };
+    return l->type->kind == TYPE_TILE ? (Factors){ divided(b, l), NULL } : scaled_inverse(b, l);
+}
+
+static Value *times(Builder *b, Value *x, Value *factor)
+{
+    const Type *t = x->type;
+    if (factor->type->kind == TYPE_TILE) factor = ir_emit(b, OP_BROADCAST, &factor, 1, NO_ATTRS, t);
+    else factor = ir_splat(b, factor, t->rank, t->shape);
+    return ir_bin(b, OP_MUL, x, factor);
 }
 
 static void visit(void *user, Instr *i)
@@ -53,11 +86,11 @@ static void visit(void *user, Instr *i)
     if (i->op != OP_DIV || t->kind != TYPE_TILE || t->dtype != DT_F32 || !only_narrowed(ir_result(i))) return;
     Value *l = repeated(ir_operand(i, 1));
     Builder at = ir_before(i);
-    Value *r = l ? inverse(&at, l) : NULL;
-    if (!r) return;
-    if (r->type->kind == TYPE_TILE) r = ir_emit(&at, OP_BROADCAST, &r, 1, NO_ATTRS, t);
-    else r = ir_splat(&at, r, t->rank, t->shape);
-    ir_replace(ir_result(i), ir_bin(&at, OP_MUL, ir_operand(i, 0), r));
+    Factors f = l ? factors_of(&at, l) : (Factors){ 0 };
+    if (!f.first) return;
+    Value *q = times(&at, ir_operand(i, 0), f.first);
+    if (f.then) q = times(&at, q, f.then);
+    ir_replace(ir_result(i), q);
     ir_erase(i);
 }
 
