@@ -87,7 +87,11 @@ static bool find(Pairs *x, Emit *e, const Instr *i)
     if (per_word(x->d) == 1 || x->w.unit < 0 || x->w.unit_tile >= 0) return false;
     x->second = partner_of(e, i, x->w.unit, &x->turned);
     if (!x->second) return false;
-    if (x->turned) window_of(e, x->second, &x->w);
+    Window other;
+    window_of(e, x->second, &other);
+    const bool masked = x->w.masked || other.masked; /* the upper field alone may be out of range */
+    if (x->turned) x->w = other;
+    x->w.masked = masked;
     x->l = layout_of(e, m.result);
     return find_runs(x);
 }
