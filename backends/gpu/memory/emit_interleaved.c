@@ -65,9 +65,10 @@ static bool find_runs(Pairs *x)
     if (x->axis < 0 || x->w.tile_axis[x->axis] < 0 || x->w.picked) return false;
     if (p->stride[x->axis] != FACT_UNKNOWN && p->stride[x->axis] != FIELDS) return false;
     uint32_t bytes = FIELDS * (uint32_t)dtype_bytes(x->d);
-    for (int a = 0; a < x->axis; a++) { /* vectors of other rows are aligned where the first row's are */
+    for (int a = 0; a < x->w.rank; a++) { /* vectors of other rows are aligned where the first row's are */
         int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (x->w.tile_axis[a] >= 0 && (!stride || stride * dtype_bytes(x->d) % VECTOR)) return false;
+        bool row = a != x->axis && x->w.tile_axis[a] >= 0; /* the fields' axis is none of the tile's */
+        if (row && (!stride || stride * dtype_bytes(x->d) % VECTOR)) return false;
     }
     layout_vector(x->l, x->w.tile_axis[x->axis], bytes, VECTOR, VECTOR, &x->v);
     for (uint32_t k = 0; k < x->v.n; k++)

@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* The ratio below which both estimates, the plain and the careful one, must be for other warps and CTAs to be
- * taken (bench/notes/choice.md, "Warps and CTAs"). */
+ * taken (bench/notes/choice.md, "Rows and registers"). */
 static const double BETTER = 0.9;
 
 static void consider(Search *z, int from, int name, int value)
