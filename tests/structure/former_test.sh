@@ -5,7 +5,7 @@ set -u
 here=$(cd "$1" && pwd)/tests/structure
 git --version >/dev/null 2>&1 || { echo "SKIP: no git"; exit 77; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-cd "$work" && git init -q . && mkdir -p ir passes runtime/choice/search frontend/lower docs tests tools || exit 1
+cd "$work" && git init -q . && mkdir -p ir passes/tile runtime/choice/search frontend/lower docs tests tools || exit 1
 cp "$here/../../ir/former_names.def" ir/
 failures=0
 

@@ -15,9 +15,8 @@
  * (of_sums.c), in a block that runs once a program; threads that hold more than leaves registers for
  * addresses; strips in which each thread has of each strip what it has of the first (layout_part); loads that
  * no write stands behind before the strips, or tiles that come through rings by whole stages (ring_tiles.c).
- * A load may stand under a condition of the program, with zeros elsewhere
- * (multicast). What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything.
- */
+ * A load may stand under a condition of the program, with zeros elsewhere (multicast). What can not be cut
+ * (what others read too) is computed whole, and cut then. Keeps: everything. */
 #include "passes/kernel/layout/strips.h"
 
 enum {

@@ -141,7 +141,7 @@ static void add_tried(const Search *z, const uint8_t *at, int first, Tried *t)
     }
 }
 
-/* names: those of the tiles' sizes along both axes of the grid. */
+/* names: those of the tiles' sizes, of which the first two count: products have two axes of tiles. */
 static void try_sizes(Search *z, const SearchPoint *p, const int *names, Tried *t)
 {
     Grid g = { .rest = p->programs * parts_of(z, p), .units = z->p->device.units };
