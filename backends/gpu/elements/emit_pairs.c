@@ -5,12 +5,12 @@
  *                                        both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
  *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
  *
- * Sums and differences of bytes keep carries within each byte; comparisons of bytes that only bytes are made
- * of are four bits of a word. Of 16 bits: where an operation rounds its result to 16 bits as the instruction
- * does: sums, differences and products (f32 holds more than twice the digits and two, so that rounding twice
- * is rounding once), signs, minima and maxima, comparisons, choices, widening of bytes, and bits that get
- * another meaning. The other operations of a run take and give elements, as in emit_elements.c; words are put
- * together and taken apart in between. */
+ * Sums and differences of bytes keep carries within each byte; of comparisons of bytes and their logic, a
+ * word has four (emit_truths.c). Of 16 bits: where an operation rounds its result to 16 bits as the
+ * instruction does: sums, differences and products (f32 holds more than twice the digits and two, so that
+ * rounding twice is rounding once), signs, minima and maxima, comparisons, choices, widening of bytes, and
+ * bits that get another meaning. The other operations of a run take and give elements, as in emit_elements.c;
+ * words are put together and taken apart in between. */
 #include "backends/gpu/elements/emit_pairs.h"
 #include "ir/interp/scalar.h"
 

@@ -69,8 +69,11 @@ static bool takes_words(const Paired *r, const Value *v, const Use *u)
     return is_logic(i) || (selects_bytes(i) && u == &i->operands[0]);
 }
 
+/* How truths are used. */
 typedef struct TruthUses {
-    bool words, elements, beyond; /* of which the last are words in other runs */
+    bool words;    /* some are by words, in the run or beyond it */
+    bool elements; /* some are by elements */
+    bool beyond;   /* some are by words in other runs */
 } TruthUses;
 
 /* Whether the operation of the run takes its truths by words. */
@@ -95,7 +98,8 @@ static TruthUses uses_of(const Paired *r, const Value *v)
 
 bool truths_go_on(const Paired *r, const Value *v) { return in_truths(r, v) && uses_of(r, v).beyond; }
 
-/* Whether a comparison is the predicate under which another one is computed, which costs nothing. */
+/* Whether logic of elements takes no instruction of its own: a comparison that nobody else uses is computed
+ * under the predicate of the other operand, and a negation is another comparison. */
 static bool folds(const Paired *r, const Instr *i)
 {
     for (int k = 0; k < i->n_operands; k++) {
@@ -109,7 +113,9 @@ static bool folds(const Paired *r, const Instr *i)
 /* The instructions that four elements of the operation take by words, and those by elements. */
 static void count(const Paired *r, const Instr *i, int *words, int *elements)
 {
-    enum { COMPARED = 3, MADE_BYTES = 8, FOUR = 4 };
+    /* Instructions: of a comparison of words; of four bytes that are selected one by one and packed; of four
+     * elements that are tested, compared or combined one by one. */
+    enum { COMPARED = 3, MADE_BYTES = 8, ELEMENTS_OF_WORD = 4 };
     const Value *v = ir_result(i);
     if (r->how[v->id] == WORDS && (i->op == OP_CAST || i->op == OP_WHERE) && is_truth(r, ir_operand(i, 0))) {
         *words += i->op == OP_CAST ? 1 : 2;
@@ -119,9 +125,9 @@ static void count(const Paired *r, const Instr *i, int *words, int *elements)
     TruthUses t = uses_of(r, v);
     bool compared = op_family(i->op) == OPS_COMPARE;
     *words += compared ? COMPARED : 1;
-    *elements += compared || !folds(r, i) ? FOUR : 0;
-    if (t.elements) *words += FOUR;
-    if (t.beyond) *elements += FOUR; /* more than there are predicates for */
+    *elements += compared || !folds(r, i) ? ELEMENTS_OF_WORD : 0;
+    if (t.elements) *words += ELEMENTS_OF_WORD;
+    if (t.beyond) *elements += ELEMENTS_OF_WORD; /* to keep them: there are not so many predicates */
 }
 
 bool truths_pay(const Paired *r)
@@ -133,8 +139,8 @@ bool truths_pay(const Paired *r)
     }
 }
 
-/* Whether the operation is a comparison or makes its truths of such alone. The tests of its word would take
- * as many instructions as the comparisons by elements. */
+/* Whether the operation is a comparison, or logic of nothing but comparisons of the run. The tests of its
+ * word would take as many instructions as the comparisons by elements. */
 static bool only_compares(const Paired *r, const Instr *i)
 {
     if (op_family(i->op) == OPS_COMPARE) return true;

@@ -18,7 +18,8 @@
 
 /* A warpgroup's words: what is handed on, and behind that the offsets of the window. Ordered, also the
  * step that must have passed, the one that passes then, and the addresses of the two semaphores. */
-enum { END, BOXES, SIGNAL, CLEAR }; /* SIGNAL: without boxes; CLEAR: one that clears what was waited for */
+/* What is handed on: the end; boxes to add; a signal without boxes; one that clears what was waited for. */
+enum { END, BOXES, SIGNAL, CLEAR };
 enum { STEP = 24, NEXT = 28, BEFORE = 32, OWN = 40, WORDS_BYTES = 48 };
 
 const Writer *emit_writer_of(const Emit *e, const Instr *store)
@@ -175,7 +176,8 @@ static void send(Emit *e, const BulkStore *x)
     line(e, "%s(0);", use(e, "bulk_wait_read"));
 }
 
-/* Clears what a program's end waited for, when the other writer has no step left that waits for it. */
+/* Clears what a program's end waited for. The other writer has no step left that waits for it; it may
+ * remember what it read there, because each element is waited for by one program only. */
 static void clear(Emit *e)
 {
     if (!e->writer.signals) return;
@@ -301,8 +303,8 @@ static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
     if (pass) hand_semaphore(e, pass);
     end_block(e);
     if (!in_order(e)) line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
-    for (int t = 0; in_order(e) && t < (what == END ? writers_each(e) : 1);
-        t++) /* at the end both writers hear it */
+    const int told = !in_order(e) ? 0 : what == END ? writers_each(e) : 1; /* the end concerns both writers */
+    for (int t = 0; t < told; t++)
         line(e, "%s(%s_full + %d * (%s_phase & 1%s) + 8 * (warp >> 2));", use(e, "mbar_arrive"), n,
             8 * (e->plan->warps / 4), n, t ? "" : " ^ 1");
     end_block(e);

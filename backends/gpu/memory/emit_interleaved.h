@@ -1,9 +1,9 @@
-/* emit_interleaved.h: loads of two tensors that lie interleaved (emit_interleaved.c). */
+/* emit_interleaved.h: two loads that take the two fields of pairs (emit_interleaved.c). */
 #pragma once
 #include "backends/gpu/emit.h"
 
-/* Emits the load and the one that takes the other of each two elements. False: i is no such load, and nothing
- * was emitted. */
+/* Emits the load, and with it the later one that takes the other field of each pair; nothing if an earlier
+ * call has emitted it so. False: i is no such load, and nothing was emitted. */
 bool emit_interleaved_load(Emit *, const Instr *i);
 
 /* emit_load.c: the condition that all of the window is in range; a load element by element. */

@@ -5,7 +5,7 @@
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
 
-/* Its first and its last element decide. */
+/* The window's first and last elements decide. */
 const char *window_inside(Emit *e, const Window *w, const Layout *l)
 {
     const char *x = "";

@@ -37,8 +37,14 @@ static void begin_vector(Shift *s, const Exchange *x, Index *r)
     line(e, "const i32 k = %s - (i32)s / %d;", s->at, s->bytes);
 }
 
+/* The condition that one of two holds; "" is always true. */
 static const char *any_of(Emit *e, const char *a, const char *b)
 { return !*a || !*b ? "" : str(e, "(%s || %s)", a, b); }
+
+/* The condition that no other thread's bytes share the vector in which a chain's first run begins: the row
+ * begins there, or the lane before has the run before. */
+static const char *whole_head(Emit *e, const Exchange *x)
+{ return any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false"); }
 
 /* Stores whole vectors. The first vector of a chain is whole if the row begins there. tails: stores the
  * pieces before the limit instead, wherever the limit is. */
@@ -50,8 +56,7 @@ static void store_vectors(Shift *s, const Exchange *x, bool tails)
     for (int v = 0; v < n; v++) count += inner[v] = x->chain->before[v] >= 0;
     begin_unrolled(e, "v", n);
     begin_vector(s, x, shift_run_at(s, 0));
-    const char *apart =
-        count == n ? "" : any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false");
+    const char *apart = count == n ? "" : whole_head(e, x);
     if (count && count < n) apart = any_of(e, entry_text(e, inner, n, "v"), apart);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
     if (!tails)
@@ -77,9 +82,7 @@ static void store_tail(Shift *s, const Exchange *x, int v)
 {
     Emit *e = s->e;
     begin_edge(s, x, v);
-    const char *apart = x->chain->before[v] >= 0
-                            ? ""
-                            : any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false");
+    const char *apart = x->chain->before[v] >= 0 ? "" : whole_head(e, x);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
     line(e, "%s(%s, p, &%s[%d], %s, %d);", of_width(s, "stg_low"),
         both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), x->vectors,
@@ -114,8 +117,7 @@ static void store_head(Shift *s, const Exchange *x, int v)
     end_block(e);
 }
 
-/* The condition that the vector after the last one of the chain that ends with run v has elements in range.
- * */
+/* Whether run v is the last one of a chain, behind which the next vector may have elements in range. */
 static bool has_rest(const Shift *s, const ShiftChain *chain, int v)
 {
     int32_t c[TILE_MAX_RANK];

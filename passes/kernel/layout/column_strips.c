@@ -15,9 +15,8 @@
  * (of_sums.c), in a block that runs once a program; threads that hold more than leaves registers for
  * addresses; strips in which each thread has of each strip what it has of the first (layout_part); loads that
  * no write stands behind before the strips, or tiles that come through rings by whole stages (ring_tiles.c).
- * A load may stand under a condition of the program, with zeros elsewhere
- * (multicast). What can not be cut (what others read too) is computed whole, and cut then. Keeps: everything.
- */
+ * A load may stand under a condition of the program, with zeros elsewhere (multicast). What can not be cut
+ * (what others read too) is computed whole, and cut then. Keeps: everything. */
 #include "passes/kernel/layout/strips.h"
 
 enum {
@@ -82,10 +81,10 @@ static bool cuts_rings(const Strips *x)
     return all;
 }
 
-/* Sums, or a part of their columns that is made of them by slices and reshapes, and what follows them. */
+/* Sums, or a part of their columns that is made of them by slices and reshapes. */
 typedef struct Sums {
     Value *value;
-    Instr *behind;
+    Instr *of; /* what gives the sums themselves */
 } Sums;
 
 static bool try_sum(KernelContext *c, const Sums *sums, bool rings)
@@ -95,7 +94,7 @@ static bool try_sum(KernelContext *c, const Sums *sums, bool rings)
     strips_init(&x, c, sum->def->block);
     x.sum = sum;
     x.length = sum->type->shape[sum->type->rank - 1];
-    if (rings && !ring_tiles_find(&c->s->arena, sums->behind, &x.rings)) return false;
+    if (rings && !ring_tiles_find(&c->s->arena, sums->of->next, &x.rings)) return false;
     find_members(&x);
     if (!x.roots.len || !x.first) return false;
     strips_find_taken(&x);
@@ -131,21 +130,21 @@ typedef struct Found {
     VEC(Sums) sums;
 } Found;
 
-static void note_sums(Found *x, Value *v, Instr *behind)
+static void note_sums(Found *x, Value *v, Instr *of)
 {
-    Sums sums = { v, behind };
+    Sums sums = { v, of };
     vec_push(&x->c->s->arena, &x->sums, sums);
 }
 
 /* Parts of the columns, which lie where the sums are (of_sums.c). */
-static void find_parts(Found *x, Value *v, Instr *behind)
+static void find_parts(Found *x, Value *v, Instr *of)
 {
     for (Use *u = v->uses; u; u = u->next) {
         Instr *i = u->user;
-        if ((i->op != OP_SLICE && i->op != OP_RESHAPE) || i->block != behind->block || !ir_result(i)->uses)
+        if ((i->op != OP_SLICE && i->op != OP_RESHAPE) || i->block != of->block || !ir_result(i)->uses)
             continue;
-        if (ir_result(i)->type->rank == 2 && ir_result(i)->type->layout) note_sums(x, ir_result(i), behind);
-        find_parts(x, ir_result(i), behind);
+        if (ir_result(i)->type->rank == 2 && ir_result(i)->type->layout) note_sums(x, ir_result(i), of);
+        find_parts(x, ir_result(i), of);
     }
 }
 
@@ -154,9 +153,9 @@ static void find_sums(void *user, Instr *i)
     Found *x = user;
     if (!runs_once(i->block)) return;
     for (int k = 0; k < i->n_results; k++)
-        if (i->next && holds_sums(i, &i->results[k])) {
-            note_sums(x, &i->results[k], i->next);
-            find_parts(x, &i->results[k], i->next);
+        if (holds_sums(i, &i->results[k])) {
+            note_sums(x, &i->results[k], i);
+            find_parts(x, &i->results[k], i);
         }
 }
 
@@ -165,7 +164,10 @@ bool kernel_pass_column_strips(KernelContext *c)
     Found x = { .c = c };
     bool changed = false;
     ir_walk(c->f->body, find_sums, &x);
-    for (size_t k = 0; k < x.sums.len; k++)
-        changed |= try_sum(c, &x.sums.data[k], true) || try_sum(c, &x.sums.data[k], false);
+    for (size_t k = 0; k < x.sums.len; k++) {
+        const Sums *sums = &x.sums.data[k];
+        if (!sums->value->def->block) continue; /* strips of other sums are in its place */
+        changed |= try_sum(c, sums, true) || try_sum(c, sums, false);
+    }
     return changed;
 }

@@ -225,10 +225,9 @@ static bool looks_up(const Layouter *c, const Instr *i, const MemParts *m)
     int64_t bytes = dtype_bytes(p->type->dtype);
     for (int a = 0; a < m->rank; a++) {
         int64_t extent = c->f->dims[p->dims[a]].extent;
-        if (extent < 1 || extent > TABLE) return false;
-        bytes *= extent;
+        if (extent < 1 || extent > TABLE || (bytes *= extent) > TABLE) return false;
     }
-    return i->op == OP_GATHER && bytes <= TABLE;
+    return i->op == OP_GATHER;
 }
 
 /* A gather, scatter or atomic operation needs vectors if its indices count by ones. Other elements are each

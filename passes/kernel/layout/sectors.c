@@ -51,9 +51,9 @@ static bool stores_vectors(Layouter *c, const Instr *store, const Layout *l, int
  * word become neighbours, after the exchange between lanes, which moves whatever words there are. */
 static void store_from(Layouter *c, Instr *store, int k, const Layout *l, int axis)
 {
-    int bytes = dtype_bytes(ir_operand(store, k)->type->dtype);
+    int bytes = dtype_bytes(ir_operand(store, k)->type->dtype), in_word = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
     layouter_need(c, store, k, l);
-    const Layout *words = layout_units_first(&c->s->arena, l, axis, bytes == 1 ? 2 : bytes == 2);
+    const Layout *words = layout_units_first(&c->s->arena, l, axis, in_word); /* 2^in_word share a word */
     if (!layout_equal(words, l)) layouter_need(c, store, k, words);
 }
 

@@ -106,7 +106,8 @@ enum { MOST_STEPS = 8 }; /* of operations between the sums and a tile that meets
 static bool is_of_sums(const Value *v, const Instr *loop, int steps)
 {
     const Instr *i = v->def;
-    if (!i || i == loop || !steps) return i == loop;
+    if (i == loop) return true;
+    if (!i || !steps) return false;
     if (!(op_info[i->op].flags & OPF_ELEM) && i->op != OP_SLICE && i->op != OP_RESHAPE && i->op != OP_CONCAT)
         return false;
     for (int k = 0; k < i->n_operands; k++)

@@ -299,7 +299,7 @@ static bool latencies_differ(const Roles *c)
  * fourth stage are worth more than a second buffer. Returns the stages of the deepest inner ring. */
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
-    enum { FOUR = 4 };
+    enum { BEFORE_BUFFERS = 4 }; /* stages of plain products, before a warp has a second buffer */
     int64_t staged = c->p->store_over_rings ? 0 : roles_store_bytes(c);
     const bool plain = c->products.len == 1 && !c->merged.len && !roles_adds_a_tile(c) && c->p->split_k < 2;
     const int64_t least = plain ? staged / 2 : staged;
@@ -310,7 +310,8 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
         for (size_t k = 0; k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
             if (!own || depth <= 2 || r->latency < 2 || depth <= r->latency)
-                deepen(c, r, depth, true, depth > 2 ? limit - (depth <= FOUR ? least : staged) : limit, used);
+                deepen(c, r, depth, true,
+                    depth > 2 ? limit - (depth <= BEFORE_BUFFERS ? least : staged) : limit, used);
         }
         for (size_t k = 0; depth == 2 && most > 2 && k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
@@ -400,10 +401,10 @@ static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, in
         for (size_t k = 0; k < c->rings.len; k++) c->rings.data[k].depth = before[k];
 }
 
-/* Whether the rings lie one behind the other without gaps (layout_wgmma_shared's alignment). */
+/* Whether the rings lie one behind the other without gaps. */
 static bool is_one_run(Roles *c)
 {
-    enum { ALIGNED = 1024 };
+    enum { ALIGNED = 1024 }; /* bytes: where a ring begins (layout_wgmma_shared) */
     for (size_t k = 0; k < c->rings.len; k++)
         if (view_bytes(c, c->rings.data[k].view) % ALIGNED) return false;
     return true;
@@ -428,8 +429,8 @@ bool roles_plan_rings(Roles *c)
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
     c->p->store_over_rings = roles_store_bytes(c) > 0 && is_one_run(c) && roles_store_may_lie_over(c);
     int fit = deepen_rings(c, limit, most, &used);
-    c->p->store_over_rings &=
-        used >= roles_store_bytes(c); /* else few stages are asked for, and there is room beside */
+    /* With fewer stages than the buffers take, few are asked for, and there is room beside the rings. */
+    c->p->store_over_rings &= used >= roles_store_bytes(c);
     lay_parts_over(c, &limit, most, &used, &fit);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&

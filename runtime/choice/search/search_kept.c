@@ -11,10 +11,10 @@
 enum {
     ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
     MORE_CTAS = 5,   /* of rows that begin anywhere, whose parts take longer */
-    MANY_CTAS = 6,  /* the same beside several vectors of weights, of which three eighths of the threads do */
-    ALONE_CTAS = 4, /* the same where CTAs wait for no others and read several vectors of weights, by half of
-                       the threads: more of them leave weights less room in L1 */
-    PAIR = 2,       /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
+    MANY_CTAS = 6,   /* the same beside several vectors of weights, with three eighths of the threads */
+    ALONE_CTAS = 4,  /* the same where CTAs wait for no others and read several vectors of weights, by half of
+                        the threads: more of them leave weights less room in L1 */
+    PAIR = 2,        /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
 };
 
 void search_consider_kept(Search *z, const uint8_t *at)
@@ -40,12 +40,11 @@ static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->thre
 static bool enough(const Search *z, const SearchPoint *p)
 {
     if (!p->begins) return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR;
-    if (p->cluster <= 1 && p->weights > 1 && p->ctas >= ALONE_CTAS &&
-        2 * at_work(p) >= (int64_t)z->p->device.target->sm_threads)
-        return true;
-    const int64_t all = z->p->device.target->sm_threads;
-    if (p->weights > 1 && p->ctas >= MANY_CTAS && 8 * at_work(p) >= 3 * all) return true;
-    return p->ctas >= MORE_CTAS && 16 * at_work(p) >= 7 * all;
+    const int64_t all = z->p->device.target->sm_threads, busy = at_work(p);
+    if (p->ctas >= MORE_CTAS && 16 * busy >= 7 * all) return true;
+    if (p->weights <= 1) return false;
+    return (p->ctas >= MANY_CTAS && 8 * busy >= 3 * all) ||
+           (p->ctas >= ALONE_CTAS && p->cluster <= 1 && 2 * busy >= all);
 }
 
 /* Rows of few CTAs, of more where a multiprocessor has enough of them only then, or has too few of rows that

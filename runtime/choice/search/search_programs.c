@@ -9,7 +9,8 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-/* Ratio of estimates, the plain and the careful one, below which other warps and CTAs are taken. */
+/* The ratio below which both estimates, the plain and the careful one, must be for other warps and CTAs to be
+ * taken (bench/notes/choice.md, "Rows and registers"). */
 static const double BETTER = 0.9;
 
 static void consider(Search *z, int from, int name, int value)
@@ -44,8 +45,8 @@ static void consider_ctas(Search *z, int from, int name)
     }
 }
 
-/* How much less the point takes, by the estimate that says so least. */
-static double gain(const SearchPoint *p, const SearchPoint *than)
+/* The part of the other point's time that the point takes, by the estimate that says the most. */
+static double ratio(const SearchPoint *p, const SearchPoint *than)
 { return fmax(p->ns / than->ns, p->careful / than->careful); }
 
 int search_programs(Search *z, int best)
@@ -64,7 +65,7 @@ int search_programs(Search *z, int best)
     consider_ctas(z, best, ctas);
     search_estimate(z);
     for (int i = first; i < z->n_points; i++) {
-        const double now = gain(&z->point[i], &z->point[best]);
+        const double now = ratio(&z->point[i], &z->point[best]);
         if (z->point[i].full > 1 || !(now < least)) continue;
         found = i;
         least = now;

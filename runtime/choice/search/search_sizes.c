@@ -7,14 +7,15 @@
 #include <math.h>
 
 enum {
-    SIZES_FROM = 6,  /* points of different tiles */
-    SIZES_OF = 6,    /* sizes that are tried from each of them */
-    MOST_SIZES = 32, /* of which those are the best */
-    MOST_AXES = 4,
+    SIZES_FROM = 6, /* points of different tiles from which other sizes are tried */
+    SIZES_OF = 6,   /* sizes that are tried from each of them: those with the least work */
+    VARIANTS = 4,   /* points for each size: both values of two flags that decide with the tiles */
 };
-/* The ratio of the work of the busiest multiprocessor below which other sizes are looked at; and of the
- * estimates, below which other names are tried with them, and below which they are taken. */
-static const double LESS_WORK = 0.99, NEARLY = 1.03, FITTED_GAIN = 0.98;
+/* A size is looked at if the busiest multiprocessor has less than this part of the work that it has now. */
+static const double LESS_WORK = 0.99;
+/* Ratios to the estimate of the best point: other names are tried with a size below the first, and a size is
+ * taken below the second, so that a listed size is kept where both are estimated about alike. */
+static const double WORTH_IMPROVING = 1.03, FITTED_GAIN = 0.98;
 
 /* Two axes of the grid, as they are at a point: the name of the tiles' size, its value, and their number.
  * rest: programs and parts for each pair of tiles along both. */
@@ -32,7 +33,7 @@ typedef struct Size {
 } Size;
 typedef struct Sizes {
     int n;
-    Size size[MOST_SIZES];
+    Size size[SIZES_OF]; /* with the least work first */
 } Sizes;
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -56,7 +57,7 @@ static void add_size(const Grid *g, int64_t first, int64_t second, Sizes *out)
     for (int i = 0; i < out->n; i++)
         if (out->size[i].of[0] == first && out->size[i].of[1] == second) return;
     if (now.work > LESS_WORK * work_of(g, (int64_t[]){ g->axis[0].size, g->axis[1].size })) return;
-    if (out->n < MOST_SIZES) out->n++;
+    if (out->n < SIZES_OF) out->n++;
     else if (now.work >= out->size[--at].work) return;
     for (; at && out->size[at - 1].work > now.work; at--) out->size[at] = out->size[at - 1];
     out->size[at] = now;
@@ -89,8 +90,8 @@ static void find_sizes(const Grid *g, Sizes *out)
     }
 }
 
-/* The number of a value of name `j`, which is added if it lies between two that are listed; -1: it does not.
- */
+/* The number of a value of name `j`, which is added if it lies between two others; -1: it does not, or there
+ * is no room for it. */
 static int value_number(Search *z, int j, int64_t size)
 {
     SearchName *m = &z->name[j];
@@ -119,12 +120,13 @@ static int64_t parts_of(const Search *z, const SearchPoint *p)
 
 static int64_t size_at(const Search *z, const uint8_t *at, int j) { return z->name[j].values[at[j]].i; }
 
-/* The points with these sizes: of each, one for both values of a flag that decides with the tiles. */
+/* The points with these sizes: one for each value of a flag that decides with the tiles. */
 typedef struct Tried {
     int n;
-    uint8_t at[SIZES_FROM * SIZES_OF * MOST_AXES][MOST_NAMES];
+    uint8_t at[SIZES_FROM * SIZES_OF * VARIANTS][MOST_NAMES];
 } Tried;
 
+/* Adds the point and those in which flags from name `first` on have their other values. */
 static void add_tried(const Search *z, const uint8_t *at, int first, Tried *t)
 {
     const int most = (int)(sizeof t->at / sizeof *t->at);
@@ -139,6 +141,7 @@ static void add_tried(const Search *z, const uint8_t *at, int first, Tried *t)
     }
 }
 
+/* names: those of the tiles' sizes, of which the first two count: products have two axes of tiles. */
 static void try_sizes(Search *z, const SearchPoint *p, const int *names, Tried *t)
 {
     Grid g = { .rest = p->programs * parts_of(z, p), .units = z->p->device.units };
@@ -154,7 +157,7 @@ static void try_sizes(Search *z, const SearchPoint *p, const int *names, Tried *
     if (g.rest % tiles) return;
     g.rest /= tiles;
     find_sizes(&g, &found);
-    for (int i = 0; i < found.n && i < SIZES_OF; i++) {
+    for (int i = 0; i < found.n; i++) {
         uint8_t at[MOST_NAMES];
         bool have = true;
         memcpy(at, p->at, sizeof at);
@@ -193,7 +196,7 @@ int search_sizes(Search *z, int best)
     for (int i = 0; i < t->n; i++) search_add(z, t->at[i]);
     search_estimate(z);
     while (n < SEARCH_AGAIN && (now = best_since(z, first, again, n)) >= 0 &&
-           z->point[now].ns < z->point[best].ns * NEARLY)
+           z->point[now].ns < z->point[best].ns * WORTH_IMPROVING)
         again[n++] = now;
     if (n) search_improve(z, again, n);
     now = best_since(z, first, NULL, 0);
