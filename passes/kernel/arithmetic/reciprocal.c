@@ -58,9 +58,9 @@ static Value *divided(Builder *b, Value *l)
 static Factors scaled_inverse(Builder *b, Value *l)
 {
     const double scale = 0x1p64;
-    Value *small = ir_bin(b, OP_LT, ir_un(b, OP_ABS, l), ir_const_float(b, DT_F32, 1 / scale));
-    Value *s = ir_op(
-        b, OP_WHERE, NULL, NO_ATTRS, small, ir_const_float(b, DT_F32, scale), ir_const_float(b, DT_F32, 1));
+    Value *least = ir_const_float(b, DT_F32, 1 / scale), *magnitude = ir_un(b, OP_ABS, l),
+          *small = ir_bin(b, OP_LT, magnitude, least), *large = ir_const_float(b, DT_F32, scale),
+          *one = ir_const_float(b, DT_F32, 1), *s = ir_op(b, OP_WHERE, NULL, NO_ATTRS, small, large, one);
     return (Factors){ divided(b, ir_bin(b, OP_MUL, l, s)), s };
 }
 
