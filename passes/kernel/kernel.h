@@ -49,6 +49,10 @@ typedef struct KernelConversion {
  * which bring more (bench/notes/products.md, "Rows at odd addresses"). */
 enum { CP_ASYNC_WARPS = 3, MOST_CP_ASYNC_WARPS = 7 };
 
+/* Words of a row that a thread holds at most where CTAs have a warp for each SIMD: half of its registers
+ * where 16 warps share a multiprocessor, less addresses. */
+enum { KERNEL_HELD_WORDS = 56 };
+
 /* Rows that are accessed by words, wherever they begin (row_start.c). */
 typedef struct RowStartAccess {
     int bytes;   /* of an element; 0: the rows are accessed in other ways */

@@ -37,9 +37,6 @@ enum {
      * them leave fewer warps, of which each has more work of its own between two meetings
      * (bench/notes/rows.md, "Warps for rows by words beside weights"). */
     WEIGHTED_BYTES = 75,
-    /* Elements of aligned rows for each thread of CTAs that have a warp for each SIMD, as search_rows.c has
-     * them: half of its registers where 16 warps share a multiprocessor, less addresses. */
-    MOST_HELD = 56,
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
      * budget (bench/notes/decisions.md, "Behind the decisions"). */
     THREADS = 1024,
@@ -309,7 +306,7 @@ static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
     if (p->options.warps || r->f->hints.warps > 0 || r->odd || r->parts || !r->held || r->why) return 0;
     if (r->least != r->bytes) return 0; /* narrower elements change lanes, which few layouts allow */
     for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
-        if (r->held <= ctas * threads * MOST_HELD) return ctas;
+        if (r->held <= ctas * threads * KERNEL_HELD_WORDS) return ctas;
     return 0;
 }
 

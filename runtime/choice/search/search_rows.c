@@ -5,6 +5,7 @@
  * lanes hold, nor what registers that are nearly full cost. By measurement the best CTAs have a warp for each
  * SIMD of a multiprocessor, and as few of them share a row as leave each thread room beside its part
  * (bench/notes/rows.md, "A warp for each SIMD"). */
+#include "passes/kernel/kernel.h"
 #include "runtime/choice/search/search_points.h"
 
 /* Ratio of estimates of held rows below which these do not say which is faster. */
@@ -12,7 +13,6 @@ static const double ALIKE = 1.1;
 
 enum {
     LEAST_WORDS = 24, /* of a row, for each thread: shorter rows are left as they are */
-    MOST_WORDS = 56,  /* half of a thread's registers where 16 warps share a multiprocessor, less addresses */
     MANY = 4,         /* programs of a multiprocessor from which on it works on several rows all the time */
 };
 
@@ -20,7 +20,7 @@ static bool holds(const Search *z, const SearchPoint *p, double most)
 {
     const Target *t = z->p->device.target;
     return p->rows && !p->kept && p->ns <= most && p->threads == t->simds * t->wave &&
-           p->words >= LEAST_WORDS && p->words <= MOST_WORDS;
+           p->words >= LEAST_WORDS && p->words <= KERNEL_HELD_WORDS;
 }
 
 /* Considers CTAs of so many warps and of each number that may share a row and leaves each thread enough of
