@@ -212,14 +212,17 @@ static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LL
 {
     Gen *g = e->g;
     Value *of = ir_operand(i, 0);
+    bool below_0 = eval_is_below_0(i->block->func, of);
     if (plan_need(ir_result(i)) == NEED_ALL) {
-        if (!eval_is_below_0(i->block->func, of)) return NULL;
+        if (!below_0) return NULL;
         if (i->op == OP_EXP) return vector_exp_below_0(g, x);
         bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && eval_positive_factor(of, &of) == LOG2_E;
         return vector_exp2_below_0(g, of_e ? nest_eval(e, of, coord, va) : x, of_e ? LOG2_E : 1);
     }
-    double factor = i->op == OP_EXP2 && !plan_info(g->plan, of)->buf ? eval_positive_factor(of, &of) : 0;
-    return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor) : NULL;
+    if (i->op == OP_EXP) return vector_exp2_narrow(g, x, LOG2_E, below_0);
+    double factor = plan_info(g->plan, of)->buf ? 0 : eval_positive_factor(of, &of);
+    return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor, below_0)
+                      : vector_exp2_narrow(g, x, 1, below_0);
 }
 
 /* x / d for x times the quotient 1 / d that a sigmoid is, of which this is the only use; NULL: it is not so.

@@ -66,7 +66,7 @@ bool eval_is_at_most_1(const Func *, const Value *v);
 LLVMValueRef quotient_of_row(Eval *, LLVMValueRef x, LLVMValueRef y, bool in_0_1);
 bool quotient_pays(const CpuTarget *);
 /* exponential.c, on f32: of x <= 0 and of NaN, 2^(factor x) likewise; 2^(factor x) for results of 16 bits
- * (plan_need). */
+ * (plan_need), of any x or of such. */
 LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
 LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x, double factor);
-LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor);
+LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor, bool below_0);

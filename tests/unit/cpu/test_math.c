@@ -52,6 +52,9 @@ static const Function functions[] = {
     { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true },
     { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true },
     { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
+    { OP_EXP, "exp.below.f16", exp, 0.67, -18, 0, .narrow = true, .below = true },
+    { OP_EXP2, "exp2.below.f16", exp2, 0.67, -26, 0, .narrow = true, .below = true },
+    { OP_EXP2, "exp2.of_e.f16", ref_exp2_of_e, 0.67, -18, 0, .narrow = true, .below = true, .of_e = true },
     { OP_EXP, "exp.all", exp, 0.67, 0, 0, true, true },
     { OP_EXP2, "exp2.all", exp2, 0.67, 0, 0, true, true },
     { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true },
@@ -180,7 +183,7 @@ static int test_function(const Function *f, const char *cpu)
             }
             double bound = cpu && f->narrow ? NARROW : f->bound;
             failed = worst > bound;
-            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
+            printf("%-14s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
                 (double)where, bound, failed ? " FAILED" : "");
         }
     }
