@@ -207,57 +207,22 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
  */
 static const double LOG2_E = 0x1.715476p+0;
 
-/* The factor by which v is another value multiplied, a positive constant in reach of f32; 0: it is none. */
-static double positive_factor(const Value *v, Value **of)
-{
-    double factor;
-    if (!v->def || v->def->op != OP_MUL) return 0;
-    for (int k = 0; k < 2; k++) {
-        if (!ir_is_const_float(ir_operand(v->def, k), &factor) || !(factor > 0x1p-10 && factor < 0x1p10))
-            continue;
-        *of = ir_operand(v->def, 1 - k);
-        return factor;
-    }
-    return 0;
-}
-
-/* The reduction `op` whose results v repeats along the axis that it went along, each for the row that it is
- * of; NULL: v is something else. */
-const Instr *eval_repeated(const Value *v, Op op)
-{
-    const Value *wide = v;
-    const Instr *of_rows = v->def && v->def->op == OP_BROADCAST ? v->def : NULL;
-    if (of_rows) v = ir_operand(of_rows, 0);
-    const Type *narrow = v->type;
-    while (v->def && (v->def->op == OP_RESHAPE || v->def->op == OP_SPLAT)) v = ir_operand(v->def, 0);
-    if (!v->def || v->def->op != op) return NULL;
-    for (int a = 0; of_rows && a < wide->type->rank; a++)
-        if (a != ir_attr_int(v->def, ATTR_AXIS, 0) && narrow->shape[a] != wide->type->shape[a]) return NULL;
-    return v->def;
-}
-
-/* Whether v is x less the maximum of its row, or a positive multiple: at most 0, or a NaN. */
-static bool is_less_its_maximum(Value *v)
-{
-    while (positive_factor(v, &v) > 0);
-    const Instr *m =
-        v->def && v->def->op == OP_SUB ? eval_repeated(ir_operand(v->def, 1), OP_REDUCE_MAX) : NULL;
-    return m && ir_operand(m, 0) == ir_operand(v->def, 0);
-}
-
 /* exp or exp2 of x. */
 static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     Value *of = ir_operand(i, 0);
+    bool below_0 = eval_is_below_0(i->block->func, of);
     if (plan_need(ir_result(i)) == NEED_ALL) {
-        if (!is_less_its_maximum(of)) return NULL;
+        if (!below_0) return NULL;
         if (i->op == OP_EXP) return vector_exp_below_0(g, x);
-        bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && positive_factor(of, &of) == LOG2_E;
+        bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && eval_positive_factor(of, &of) == LOG2_E;
         return vector_exp2_below_0(g, of_e ? nest_eval(e, of, coord, va) : x, of_e ? LOG2_E : 1);
     }
-    double factor = i->op == OP_EXP2 && !plan_info(g->plan, of)->buf ? positive_factor(of, &of) : 0;
-    return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor) : NULL;
+    if (i->op == OP_EXP) return vector_exp2_narrow(g, x, LOG2_E, below_0);
+    double factor = plan_info(g->plan, of)->buf ? 0 : eval_positive_factor(of, &of);
+    return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor, below_0)
+                      : vector_exp2_narrow(g, x, 1, below_0);
 }
 
 /* x / d for x times the quotient 1 / d that a sigmoid is, of which this is the only use; NULL: it is not so.
@@ -282,18 +247,11 @@ static bool is_same_along(const Value *v, int axis)
            (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
 }
 
-/* Whether v is a power of x less its maximum: of [0, 1], or a NaN. */
-static bool is_at_most_one(const Value *v)
-{
-    return v->def && (v->def->op == OP_EXP || v->def->op == OP_EXP2) &&
-           is_less_its_maximum(ir_operand(v->def, 0));
-}
-
 static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
 {
     bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
     if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
-    return quotient_of_row(e, v[0], v[1], is_at_most_one(ir_operand(i, 0)));
+    return quotient_of_row(e, v[0], v[1], eval_is_at_most_1(i->block->func, ir_operand(i, 0)));
 }
 
 /* What takes fewer instructions because of what its operands are; NULL: nothing does. */

@@ -53,13 +53,20 @@ typedef struct RowPlace {
 } RowPlace;
 RowPlace row_enter(Eval *);
 void row_leave(Eval *, RowPlace);
-/* The reduction `op` whose results v repeats along its axis, for each row its own; NULL: it is not so. */
+/* below_maximum.c. The reduction `op` whose results v repeats along the axis that it went along, each for the
+ * row that it is of; NULL: v is something else. */
 const Instr *eval_repeated(const Value *v, Op op);
+/* The factor by which v is another value multiplied, a positive constant in reach of f32; 0: it is none. */
+double eval_positive_factor(const Value *v, Value **of);
+/* Whether v is x less a maximum that x is one of, or a positive multiple: at most 0, or a NaN. */
+bool eval_is_below_0(const Func *, Value *v);
+/* Whether v is a power of such a difference: of [0, 1], or a NaN. */
+bool eval_is_at_most_1(const Func *, const Value *v);
 /* quotient.c: x / y for a y that is the same in the whole row; whether it takes less time than to divide. */
 LLVMValueRef quotient_of_row(Eval *, LLVMValueRef x, LLVMValueRef y, bool in_0_1);
 bool quotient_pays(const CpuTarget *);
 /* exponential.c, on f32: of x <= 0 and of NaN, 2^(factor x) likewise; 2^(factor x) for results of 16 bits
- * (plan_need). */
+ * (plan_need), of any x or of such. */
 LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
 LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x, double factor);
-LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor);
+LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor, bool below_0);

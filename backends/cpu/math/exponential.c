@@ -188,10 +188,11 @@ static const double *narrow_terms(Gen *g, LLVMValueRef x, int *n)
     return *n == 3 ? square_of_eighths : quartic;
 }
 
-/* 2^(factor x) for results that are rounded to 16 bits; on AVX-512 by a cubic with a relative error of
- * 2^-13.7. Elsewhere the polynomial, times two, is multiplied by one power of two, which is 0 for the least
- * exponent: the result may be less than it should be below 2^-125. */
-LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor)
+/* 2^(factor x) for results that are rounded to 16 bits, where `below_0` says that factor x <= 0 or NaN; on
+ * AVX-512 by a cubic with a relative error of 2^-13.7. Elsewhere the polynomial, times two, is multiplied by
+ * one power of two, which is 0 for the least exponent: the result may be less than it should be below 2^-125.
+ */
+LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor, bool below_0)
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
     if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 4);
@@ -199,7 +200,7 @@ LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor)
     const double *p = narrow_terms(g, x, &terms);
     double twice[5];
     for (int k = 0; k < terms; k++) twice[k] = 2 * p[k];
-    x = at_least(g, at_most(g, x, 128.9 / factor), -126 / factor);
+    x = at_least(g, below_0 ? x : at_most(g, x, 128.9 / factor), -126 / factor);
     Rounded n = rounded(g, x, factor == 1 ? NULL : K(g, x, factor), BIAS - 1);
     LLVMValueRef f =
         factor == 1 ? sub(g, x, n.number) : fma_(g, x, K(g, x, factor), LLVMBuildFNeg(g->b, n.number, ""));

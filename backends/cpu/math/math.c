@@ -247,8 +247,8 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
     LLVMTypeRef t = LLVMTypeOf(x);
     bool is_f64 = (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == g->f64;
     if (need != NEED_ALL && !is_f64) {
-        if (op == OP_EXP) return vector_exp2_narrow(g, x, 0x1.715476p+0);
-        if (op == OP_EXP2) return vector_exp2_narrow(g, x, 1);
+        if (op == OP_EXP) return vector_exp2_narrow(g, x, 0x1.715476p+0, false);
+        if (op == OP_EXP2) return vector_exp2_narrow(g, x, 1, false);
         if (op == OP_SIGMOID) return vector_sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
     }
     switch (op_as_function(op)) {

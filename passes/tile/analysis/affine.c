@@ -16,6 +16,8 @@ struct Facts {
     const Func *func;
     Ranges *ranges;
     VEC(Leaf) leaves; /* for dim, stride, program_id and so on: one value represents all equal ones */
+    Affine **forms;   /* of scalars, by the number of the value; NULL: not yet asked for */
+    uint32_t n_forms; /* numbers of values that there were at the beginning */
     int steps, form_steps;
 };
 
@@ -25,6 +27,8 @@ Facts *facts_new(Arena *a, const Func *f)
     k->arena = a;
     k->func = f;
     k->ranges = ranges_new(f);
+    k->n_forms = f->module->next_id;
+    k->forms = arena_array(a, Affine *, (size_t)k->n_forms);
     return k;
 }
 
@@ -89,7 +93,7 @@ bool affine_add(Affine *a, const Affine *b, int64_t times)
             return false;
     }
     for (int n = 0; n < TILE_MAX_RANK; n++)
-        if (!add_product(&a->lane[n], b->lane[n], times)) return false;
+        if (b->lane[n] && !add_product(&a->lane[n], b->lane[n], times)) return false;
     return add_product(&a->constant, b->constant, times);
 }
 
@@ -257,10 +261,21 @@ static bool form_depth(Facts *k, Value *v, Affine *out, int depth)
     return opaque(k, v, out);
 }
 
+/* Proofs ask for the same scalars over and over. */
 bool affine_of(Facts *k, Value *v, Affine *out)
 {
+    Affine **known = v->type->kind == TYPE_SCALAR && v->id < k->n_forms ? &k->forms[v->id] : NULL;
+    if (known && *known) {
+        *out = **known;
+        return true;
+    }
     k->form_steps = FORM_STEPS;
-    return form_depth(k, v, out, 0);
+    if (!form_depth(k, v, out, 0)) return false;
+    if (known) {
+        *known = arena_new(k->arena, Affine);
+        **known = *out;
+    }
+    return true;
 }
 
 bool affine_least(Affine *a, const Type *shape)
@@ -340,15 +355,23 @@ static bool numeric_nonneg(Facts *k, const Affine *a)
     return least >= 0;
 }
 
+/* A form without lanes, times a number. */
+static bool multiply(Affine *a, int64_t times)
+{
+    for (int n = 0; n < a->n; n++)
+        if (__builtin_mul_overflow(a->terms[n].coef, times, &a->terms[n].coef)) return false;
+    return !__builtin_mul_overflow(a->constant, times, &a->constant);
+}
+
 /* Term n, coef * atom, replaced through scale * atom == bound (or the inequality that makes the form
  * smaller): the whole form times `scale` when the coefficient does not divide. */
 static bool substitute(Facts *k, const Affine *a, int n, int64_t scale, const Affine *bound, int depth)
 {
     int64_t coef = a->terms[n].coef, g = range_gcd(coef, scale), times = scale / g, by = coef / g;
-    Affine f = { 0 }, rest = *a;
-    rest.terms[n] = rest.terms[--rest.n];
-    if (!affine_add(&f, &rest, times) || !affine_add(&f, bound, by)) return false;
-    return prove(k, &f, depth - 1);
+    Affine f = *a;
+    f.terms[n] = f.terms[--f.n];
+    if (times != 1 && !multiply(&f, times)) return false;
+    return affine_add(&f, bound, by) && prove(k, &f, depth - 1);
 }
 
 static bool plus_constant(Affine *a, int64_t c)
@@ -453,32 +476,4 @@ bool prove_nonneg(Facts *k, const Affine *a)
         if (a->lane[n]) return false;
     k->steps = PROOF_STEPS;
     return prove(k, a, PROOF_DEPTH);
-}
-
-/* --- emission ---------------------------------------------------------------------------------------- */
-
-static Value *emit_atom(Builder *b, Value *v)
-{
-    Block *body = b->block->func->body;
-    Value *x;
-    if (v->def && v->def->block == b->block->func->extents) return ir_cast(b, extent_emit(b, v), DT_INDEX);
-    if (!v->def && !v->block->parent && v->block != body)
-        return body->args[v->index - (v->block == b->block->func->remap)];
-    if (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID ||
-                      v->def->op == OP_NUM_PROGRAMS))
-        x = ir_emit(b, v->def->op, NULL, 0, (Attrs){ v->def->attrs, v->def->n_attrs }, NULL);
-    else x = v;
-    return ir_cast(b, x, DT_INDEX);
-}
-
-Value *affine_emit(Builder *b, const Affine *a)
-{
-    Value *sum = NULL;
-    for (int n = 0; n < a->n; n++) {
-        Value *x = emit_atom(b, a->terms[n].atom);
-        if (a->terms[n].coef != 1) x = ir_bin(b, OP_MUL, x, ir_index(b, a->terms[n].coef));
-        sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
-    }
-    if (!sum) return ir_index(b, a->constant);
-    return a->constant ? ir_bin(b, OP_ADD, sum, ir_index(b, a->constant)) : sum;
 }

@@ -48,7 +48,7 @@ bool prove_nonneg(Facts *, const Affine *);
 bool compare_form(Facts *, const Instr *cmp, Affine *);
 /* The window of a load or store lies in the tensor along `axis` exactly when both forms are >= 0. */
 bool window_forms(Facts *, const Instr *mem, int axis, Affine *low, Affine *high);
-/* Emits the form (without lanes) at the builder's place. */
+/* affine_emit.c. Emits the form (without lanes) at the builder's place. */
 Value *affine_emit(Builder *, const Affine *);
 
 /* extents.c. The grid's extent on an axis; NULL: there is none. */

@@ -24,6 +24,7 @@
  * Requires: fold and licm before (factors are splats of scalars, defined outside of loops). Keeps:
  * everything else. Does not handle: f16 and bf16, where the product would lose what exp, computed in f32
  * there, keeps; f64, which has no faster exp2. */
+#include "ir/analysis/factor.h"
 #include "passes/pass.h"
 #include <float.h>
 #include <math.h>
@@ -44,75 +45,7 @@ typedef struct Exp2 {
     int64_t turned, moved;
 } Exp2;
 
-/* --- what is known of scalars ------------------------------------------------------------------------ */
-
-static Value *uniform(Value *v)
-{
-    while (is_tile(v) && v->def &&
-           (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE))
-        v = ir_operand(v->def, 0);
-    return v->type->kind == TYPE_SCALAR ? v : NULL;
-}
-
-/* A lower bound of a float scalar, after rounding; -inf when nothing is known. *hi likewise. */
-static double float_range(const Func *f, Value *v, double *hi, int depth)
-{
-    double a, b, ah, bh;
-    *hi = INFINITY;
-    if (ir_is_const_float(v, &a)) {
-        *hi = a;
-        return a;
-    }
-    if (depth > 8) return -INFINITY;
-    if (!v->def) {
-        if (v->block->parent || v->block != f->body || f->params[v->index].kind != PARAM_SCALAR)
-            return -INFINITY;
-        *hi = f->params[v->index].hi;
-        return f->params[v->index].lo;
-    }
-    if (v->type->dtype != DT_F32) return -INFINITY;
-    bool product = v->def->op == OP_MUL, root = v->def->op == OP_SQRT;
-    if (product || v->def->op == OP_DIV) {
-        a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
-        b = float_range(f, ir_operand(v->def, 1), &bh, depth + 1);
-        if (!(a > 0 && b > 0)) return -INFINITY;
-        *hi = product ? ah * bh : ah / b;
-        return (float)(product ? a * b : a / bh);
-    }
-    if (root || v->def->op == OP_RSQRT) {
-        a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
-        if (!(a > 0)) return -INFINITY;
-        *hi = root ? sqrt(ah) : 1 / sqrt(a);
-        return root ? sqrt(a) * 0.99 : 0.99 / sqrt(ah);
-    }
-    return -INFINITY;
-}
-
-static bool positive(const Func *f, Value *v)
-{
-    double hi, lo = float_range(f, v, &hi, 0);
-    return lo > 0 && hi >= lo;
-}
-
-static bool same_scale(const Value *a, const Value *b)
-{
-    double x, y;
-    return a == b || (ir_is_const_float(a, &x) && ir_is_const_float(b, &y) && x == y);
-}
-
-/* The other operand of a multiplication by the scalar `scale`; with scale NULL by any scalar, which is stored
- * in *found. */
-static Value *factor(const Instr *i, Value *scale, Value **found)
-{
-    if (i->op != OP_MUL) return NULL;
-    for (int k = 1; k >= 0; k--) {
-        Value *u = uniform(ir_operand(i, k));
-        if (!u || (scale && !same_scale(u, scale))) continue;
-        if (found) *found = u;
-        return ir_operand(i, 1 - k);
-    }
-    return NULL;
-}
+/* --- the value divided by the scale ------------------------------------------------------------------ */
 
 /* Operations that a positive factor passes, with the operands that carry it from `first` on. */
 static bool transparent(Op op, int *first)
@@ -129,14 +62,12 @@ static Value *find_scale(Value *v, int *budget)
     int first;
     Value *c;
     if (!v->def || --*budget < 0) return NULL;
-    if (factor(v->def, NULL, &c)) return c;
+    if (factor_of(v->def, NULL, &c)) return c;
     if (!transparent(v->def->op, &first)) return NULL;
     for (int k = first; k < v->def->n_operands; k++)
         if ((c = find_scale(ir_operand(v->def, k), budget))) return c;
     return NULL;
 }
-
-/* --- the value divided by the scale ------------------------------------------------------------------ */
 
 static bool can_unscale(Exp2 *e, Value *v, int depth)
 {
@@ -148,7 +79,7 @@ static bool can_unscale(Exp2 *e, Value *v, int depth)
     if (depth > MAX_DEPTH) return false;
     if (ir_is_const_float(v, &x)) return x == 0 || isinf(x);
     if (!v->def) return false;
-    if (factor(v->def, e->scale, NULL)) return true;
+    if (factor_of(v->def, e->scale, NULL)) return true;
     if (!transparent(v->def->op, &first)) return false;
     bool all_const = true; /* The scale may not be defined yet at that place. */
     for (int k = first; k < v->def->n_operands; k++) {
@@ -164,7 +95,7 @@ static Value *unscale(Exp2 *e, Value *v)
     if (ir_is_const_float(v, NULL)) return v;
     for (size_t n = 0; n < e->pairs.len; n++)
         if (e->pairs.data[n].old == v) return e->pairs.data[n].fresh;
-    Value *x = factor(v->def, e->scale, NULL), *ops[3];
+    Value *x = factor_of(v->def, e->scale, NULL), *ops[3];
     if (x) return x;
     Instr *i = v->def;
     transparent(i->op, &first);
@@ -184,7 +115,7 @@ static bool extremum(Op op) { return op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
 /* v, which is something times the scale, becomes the product of that and the scale, in its last step. */
 static void scale_last(Exp2 *e, Value *v)
 {
-    if (factor(v->def, e->scale, NULL)) return;
+    if (factor_of(v->def, e->scale, NULL)) return;
     Value *u = unscale(e, v);
     Builder b = ir_after(u->def);
     b.loc = v->def->loc;
@@ -215,7 +146,7 @@ static Value *movable(Exp2 *e, Instr *exp, Value *v)
     e->scale = find_scale(v, &budget);
     e->visited.len = e->pairs.len = 0;
     if (!e->scale || !can_unscale(e, v, 0)) return NULL;
-    if (!positive(f, e->scale)) {
+    if (!factor_is_positive(f, e->scale)) {
         Value *scale = e->scale;
         if (!scale->def && e->noted != scale)
             diag_perf(e->c->session, exp->loc,
@@ -259,7 +190,8 @@ static Value *exponent(Exp2 *e, Instr *exp)
     double k = 1;
     if (x->def && x->def->op == OP_SUB) move_factor(e, exp, x->def);
     Builder b = ir_before(exp);
-    if (x->def && (y = factor(x->def, NULL, &c)) && ir_is_const_float(c, &k) && fabs(k) < FLT_MAX / 2) x = y;
+    if (x->def && (y = factor_of(x->def, NULL, &c)) && ir_is_const_float(c, &k) && fabs(k) < FLT_MAX / 2)
+        x = y;
     else if (x->def && x->def->op == OP_NEG) {
         x = ir_operand(x->def, 0);
         k = -1;

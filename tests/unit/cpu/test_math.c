@@ -11,19 +11,23 @@
 
 /* narrow: the result is rounded to f16 at once. all: of every f16 there is. times: of x f(x). below: of x
  * less the maximum of its block, which is 0. of_e: of x times log2 e as f32, which fused multiply-adds do not
- * round by itself. */
+ * round by itself. running: of c x less the greater of c times the maximum of its block and -1/4, which is
+ * what softmax block by block computes; where c > 0, that is below 0. */
 typedef struct Function {
     Op op;
     const char *name;
     double (*ref)(double);
     double bound, lo, hi;
     bool narrow, all, times, below, of_e;
+    double running;
 } Function;
 
 static const double LOG2_E = 0x1.715476p+0;
 static double ref_exp2_of_e(double x) { return exp2(x * LOG2_E); }
 static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double ref_exp2_of_quarter(double x) { return exp2(x / 4); }
+static double ref_exp2_of_minus(double x) { return exp2(-x); }
 static double ref_silu(double x) { return x * ref_sigmoid(x); }
 
 static const Function functions[] = {
@@ -32,6 +36,9 @@ static const Function functions[] = {
     { OP_EXP, "exp.below", exp, 1.2, -110, 0, .below = true },
     { OP_EXP2, "exp2.below", exp2, 1.9, -155, 0, .below = true },
     { OP_EXP2, "exp2.of_e", ref_exp2_of_e, 1.95, -110, 0, .below = true, .of_e = true },
+    { OP_EXP, "exp.running", exp, 1.2, -110, 0, .below = true, .running = 1 },
+    { OP_EXP2, "exp2.running", ref_exp2_of_quarter, 1.9, -620, 0, .below = true, .running = 0.25 },
+    { OP_EXP2, "exp2.minus", ref_exp2_of_minus, 1.9, -130, 0, .below = true, .running = -1 },
     { OP_LOG, "log", log, 1.1, 0, 0 },
     { OP_LOG2, "log2", log2, 1.8, 0, 0 },
     { OP_SIN, "sin", sin, 1.6, 0, 0 },
@@ -45,6 +52,9 @@ static const Function functions[] = {
     { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true },
     { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true },
     { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
+    { OP_EXP, "exp.below.f16", exp, 0.67, -18, 0, .narrow = true, .below = true },
+    { OP_EXP2, "exp2.below.f16", exp2, 0.67, -26, 0, .narrow = true, .below = true },
+    { OP_EXP2, "exp2.of_e.f16", ref_exp2_of_e, 0.67, -18, 0, .narrow = true, .below = true, .of_e = true },
     { OP_EXP, "exp.all", exp, 0.67, 0, 0, true, true },
     { OP_EXP2, "exp2.all", exp2, 0.67, 0, 0, true, true },
     { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true },
@@ -61,6 +71,20 @@ static float bits_float(uint32_t u)
     float f;
     memcpy(&f, &u, 4);
     return f;
+}
+
+static Value *constant(Builder *b, double x, const Type *t)
+{ return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
+
+static Value *less_maximum(Builder *b, const Function *of, Value *v)
+{
+    Value *most = ir_emit(b, OP_REDUCE_MAX, &v, 1, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 0)), NULL);
+    if (of->running) {
+        v = ir_bin(b, OP_MUL, v, constant(b, of->running, v->type));
+        most = ir_bin(b, OP_MUL, most, constant(b, of->running, most->type));
+        most = ir_bin(b, OP_MAX, constant(b, -0.25, most->type), most);
+    }
+    return ir_bin(b, OP_SUB, v, ir_op(b, OP_BROADCAST, v->type, NO_ATTRS, most));
 }
 
 /* A kernel Y[i] = f(X[i]). */
@@ -80,14 +104,8 @@ static Func *build(Session *s, const Function *of)
     Value *at = ir_bin(&b, OP_MUL, id, ir_index(&b, BLOCK));
     Value *v = ir_op(&b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), x, at);
     if (of->all) v = ir_cast(&b, v, DT_F32);
-    if (of->below) {
-        Value *most =
-            ir_emit(&b, OP_REDUCE_MAX, &v, 1, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 0)), NULL);
-        v = ir_bin(&b, OP_SUB, v, ir_op(&b, OP_BROADCAST, v->type, NO_ATTRS, most));
-    }
-    if (of->of_e)
-        v = ir_bin(
-            &b, OP_MUL, v, ir_splat(&b, ir_const_float(&b, DT_F32, LOG2_E), v->type->rank, v->type->shape));
+    if (of->below) v = less_maximum(&b, of, v);
+    if (of->of_e) v = ir_bin(&b, OP_MUL, v, constant(&b, LOG2_E, v->type));
     Value *r = ir_un(&b, op, v);
     if (of->times) r = ir_bin(&b, OP_MUL, v, r);
     if (of->narrow) r = ir_cast(&b, r, DT_F16);
@@ -165,7 +183,7 @@ static int test_function(const Function *f, const char *cpu)
             }
             double bound = cpu && f->narrow ? NARROW : f->bound;
             failed = worst > bound;
-            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
+            printf("%-14s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
                 (double)where, bound, failed ? " FAILED" : "");
         }
     }
@@ -198,6 +216,24 @@ static int test_look_up(const Function *f, const char *cpu, bool expected)
     return failed;
 }
 
+/* Of what is known to be below 0 there is one power of two, so that no exponent is divided into two: shifted
+ * by a place less, it would be. */
+static int test_one_power(const Function *f)
+{
+    Session s;
+    CpuRun r = { 0 };
+    volatile int failed = 1;
+    session_init(&s, allocator_libc);
+    if (!setjmp(s.oom)) {
+        BackendOptions o = { .opt_level = 2, .cpu = "x86-64-v3", .emit = EMIT_ASM };
+        if (cpu_run_compile(&s, build(&s, f), &o, &r))
+            failed = (strstr(r.artifact.data, "vpslld\t$19,") != NULL) != (f->running < 0);
+        if (failed) printf("%s: one power of two where two are needed, or two where one is\n", f->name);
+    }
+    session_free(&s);
+    return failed;
+}
+
 /* The code for a Zen 1 has polynomials where that for other processors with AVX2 has tables. */
 int main(int argc, char **argv)
 {
@@ -211,6 +247,7 @@ int main(int argc, char **argv)
         for (size_t c = 0; wanted && c < 4; c++)
             if (can[c] && (!f->of_e || (c != 2 && fma))) failures += test_function(f, cpus[c]);
         if (!wanted || (f->op != OP_EXP && f->op != OP_EXP2 && f->op != OP_SIGMOID)) continue;
+        if (f->running) failures += test_one_power(f);
         failures += test_look_up(f, "x86-64-v3", true);
         failures += test_look_up(f, "znver1", false);
     }
