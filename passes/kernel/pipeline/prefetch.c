@@ -100,8 +100,8 @@ static bool needed_behind_wait(const Block *body, const Value *v)
     return true;
 }
 
-/* Whether it is a factor that is needed behind the wait for a product, and registers last for those of so many
- * steps. */
+/* Whether it is a factor that is needed behind the wait for a product, and registers last for those of so
+ * many steps. */
 static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Instr *load, int steps)
 {
     const bool behind =

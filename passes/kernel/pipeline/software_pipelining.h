@@ -12,8 +12,8 @@ typedef struct Overlap {
     int loop;
 } Overlap; /* loop: the number of the current loop */
 
-/* Moves loads of the loop's body to registers one step ahead, or two if steps are to come in pairs. Returns the
- * loop, which is rebuilt when something changed. */
+/* Moves loads of the loop's body to registers one step ahead, or two if steps are to come in pairs. Returns
+ * the loop, which is rebuilt when something changed. */
 Instr *kernel_prefetch(Overlap *, Instr *loop, int steps);
 /* Moves loads of factors that stand behind the loop of products, in another loop of the program, before it.
  */
