@@ -41,7 +41,7 @@ typedef struct Iteration {
 typedef struct RingInfo {
     const Value *value;
     const char *name;
-    int depth, arrivals;
+    int depth, arrivals, in_round; /* in_round: its stages beside one of the ring that it joins */
     int ctas; /* how many CTAs of the cluster fill it together; 1: each CTA fills its own */
     int64_t bytes;
     bool none; /* consumers may also release "no stage"; an mbarrier after the others takes these arrivals */

@@ -19,14 +19,21 @@ static bool read_by_threads(const Value *ring)
     return false;
 }
 
+/* Whether the release is an arrival, as only the last of rings that share barriers is. */
+static bool arrives(Emit *e, const Instr *i)
+{
+    return i->op == OP_RING_RELEASE &&
+           (!emit_shares_barriers(e, emit_ring_of(e, ir_operand(i, 0))) || emit_is_last_of_joined(e, i));
+}
+
 /* Lane 0 releases the stage for its warp, so all lanes must have passed the wait for it. wgmma_wait brings
  * them together, and so does the barrier of an earlier release. A loop between the wait and this place that
  * may not run does not. */
-static bool lanes_together(const Instr *release)
+static bool lanes_together(Emit *e, const Instr *release)
 {
     for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
         for (const Instr *p = at->prev; p; p = p->prev) {
-            if (p->op == OP_WGMMA_WAIT || p->op == OP_WGMMA_PROMOTED || p->op == OP_RING_RELEASE) return true;
+            if (p->op == OP_WGMMA_WAIT || p->op == OP_WGMMA_PROMOTED || arrives(e, p)) return true;
             if (p->op == OP_RING_GET && ir_operand(p, 0) == ir_operand(release, 0)) return false;
         }
     return false;
@@ -118,21 +125,22 @@ static void set_read(Emit *e, const Value *ring, const char *read)
         if (e->rings.data[k].value == ring) e->rings.data[k].read = read;
 }
 
-/* The release of the ring that this one joins, later in the block, depends on what was read of this one. */
-static void join(Emit *e, const Instr *release, const Value *ring)
+/* The arrival for this stage and others, later in the block, depends on what was read of this one. */
+static void join(Emit *e, const Instr *release, const RingInfo *leader)
 {
-    const char *before = emit_ring_of(e, ring)->read;
-    set_read(e, ring, str(e, "%s%s", before ? before : "", reads_before(e, release)));
+    const char *before = leader->read;
+    if (!read_by_threads(ir_operand(release, 0))) return;
+    set_read(e, leader->value, str(e, "%s%s", before ? before : "", reads_before(e, release)));
 }
 
 void emit_release(Emit *e, Instr *i)
 {
-    const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
-    if (r->joins) {
-        join(e, i, r->joins);
+    const RingInfo *r = emit_barriers_of(e, emit_ring_of(e, ir_operand(i, 0)));
+    if (!arrives(e, i)) {
+        join(e, i, r);
         return;
     }
-    if (r->read || read_by_threads(ir_operand(i, 0)) || !lanes_together(i))
+    if (r->read || read_by_threads(ir_operand(i, 0)) || !lanes_together(e, i))
         line(e, "%s();", use(e, "warp_sync"));
     const char *read = str(e, "%s%s", reads_before(e, i), r->read ? r->read : "");
     if (r->read) set_read(e, r->value, NULL);

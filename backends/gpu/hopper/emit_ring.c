@@ -21,6 +21,7 @@ static void emit_ring(Emit *e, Instr *i)
         .depth = (int)t->shape[0],
         .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1),
         .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1),
+        .in_round = 1,
         .bytes = kernel_ring_bytes(s) };
     int64_t align = kernel_ring_align(s);
     r.name = name_of(e, ir_result(i));
@@ -155,13 +156,26 @@ static Put put_of(Emit *e, Instr *i, const LayoutShared *s, const Window *w, int
     return p;
 }
 
+/* The bytes that puts behind this one bring to its barrier. */
+static int64_t joined_bytes(Emit *e, const Put *p)
+{
+    int64_t bytes = 0;
+    for (Instr *i = p->instr->next; i && emit_shares_barriers(e, p->ring); i = i->next) {
+        if (i->op != OP_RING_PUT || emit_barriers_of(e, emit_ring_of(e, ir_operand(i, 0))) != p->ring)
+            continue;
+        Window w;
+        window_of(e, i, &w);
+        bytes += put_of(e, i, stage_layout(e, i, 0), &w, 0).bytes;
+    }
+    return bytes;
+}
+
 /* The first part of a window waits until the stage is empty, and says how many bytes all copies bring. */
 static void put_begin(Emit *e, const Put *p, const char *stage)
 {
     const char *name = p->ring->name, *wait = p->shared ? "mbar_wait_cluster" : "mbar_wait";
     if (p->part || p->at != p->ring) return;
-    int64_t bytes = p->bytes * p->parts;
-    if (emit_shares_barriers(e, p->ring)) bytes += emit_joined_bytes(e, p->instr);
+    int64_t bytes = p->bytes * p->parts + joined_bytes(e, p);
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, wait), name, stage, name);
     line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), name, stage, (long long)bytes);
 }
@@ -200,7 +214,7 @@ static void put_panel(Emit *e, const Put *p, const char *stage, int panel)
 {
     const TensorMapDesc *map = p->map;
     int rank = p->w->rank;
-    const char *c = "", *to = put_place(e, p, stage, panel);
+    const char *c = "", *to = put_place(e, p, emit_stage_of(e, p->instr), panel);
     for (int k = 0; k < rank; k++) c = str(e, "%s, %s", c, put_coordinate(e, p, panel, k));
     for (int k = 0; map->pixels && k < rank - 2; k++)
         c = str(e, "%s, %s", c, name_of(e, ir_operand(p->instr, 2 + rank + k)));
@@ -215,7 +229,7 @@ static void put_panel(Emit *e, const Put *p, const char *stage, int panel)
 
 static void put_stage(Emit *e, const Put *p)
 {
-    const char *name = p->at->name, *stage = p->ring->depth > 1 ? str(e, "%s_stage", name) : "0";
+    const char *name = p->at->name, *stage = p->at->depth > 1 ? str(e, "%s_stage", name) : "0";
     put_begin(e, p, stage);
     for (int k = 0; k < p->panels; k++) put_panel(e, p, stage, k);
     bool last = p->part == p->parts - 1;
@@ -277,15 +291,15 @@ static void emit_get(Emit *e, Instr *i)
 {
     const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     const RingInfo *at = emit_barriers_of(e, r);
-    const char *stage = r->depth > 1 ? str(e, "%s_stage", at->name) : "0";
-    if (!emit_shares_barriers(e, r) || emit_is_first_of_joined(e, i))
+    const char *stage = at->depth > 1 ? str(e, "%s_stage", at->name) : "0";
+    if (emit_is_first_of_joined(e, i))
         line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), at->name, stage, at->name);
     /* Threads filled the stage, and the asynchronous proxy of wgmma reads it. A fence anywhere between write
      * and read orders them (PTX ISA 8.9.4, proxy-preserved base causality order). It waits for all accesses
      * that its thread has in flight: in a cp.async producer also for the copies of the next step. */
     if (emit_is_by_cp_async(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
-    declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes));
-    if (at == r) emit_advance(e, r, stage, str(e, "%s_phase", r->name));
+    declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, emit_stage_of(e, i), (long long)r->bytes));
+    if (emit_is_last_of_joined(e, i)) emit_advance(e, at, stage, str(e, "%s_phase", at->name));
 }
 
 /* The address after the last stage: one more stage, for all accesses to it. */

@@ -7,14 +7,14 @@
 /* The ring of a value (emit_ring.c). */
 const RingInfo *emit_ring_of(Emit *, const Value *);
 /* emit_join.c: decides which rings share barriers; the ring whose barriers a ring uses, itself or another;
- * whether a put or get is the first or last one in its block at those barriers; the bytes that puts behind
- * this one copy to them. */
+ * the number of the stage that a put or get uses; whether a put, get or release is the first or last one of
+ * its round at those barriers. */
 void emit_join_rings(Emit *);
 const RingInfo *emit_barriers_of(Emit *, const RingInfo *);
 bool emit_shares_barriers(Emit *, const RingInfo *); /* with another ring */
+const char *emit_stage_of(Emit *, const Instr *);
 bool emit_is_first_of_joined(Emit *, const Instr *);
 bool emit_is_last_of_joined(Emit *, const Instr *);
-int64_t emit_joined_bytes(Emit *, const Instr *put);
 /* The text that moves a stage's number, and its phase unless that is NULL, to the next stage. */
 void emit_advance(Emit *, const RingInfo *, const char *stage, const char *phase);
 /* Whether threads fill the ring, by cp.async or by stores; TMA fills the others. */

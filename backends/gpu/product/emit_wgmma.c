@@ -154,6 +154,41 @@ static void multiply_by_step(Emit *e, const Product *p)
     end_block(e);
 }
 
+static bool is_used_behind(const Value *v, const Instr *place)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = place;
+        if (u->user->block != place->block) return true;
+        while (i && i != u->user) i = i->next;
+        if (i) return true;
+    }
+    return false;
+}
+
+/* A product before this one in its block whose sum has the same registers and is needed no more. This one
+ * takes them: with registers of its own, the vendor's compiler could issue it before the arithmetic that
+ * takes the former sum, and run out of registers. */
+static const Value *former_sum(const Instr *product)
+{
+    for (const Instr *i = product->prev; i; i = i->prev) {
+        const Instr *wait = i->op == OP_WGMMA && ir_result(i)->uses ? ir_result(i)->uses->user : NULL;
+        if (i->op != OP_WGMMA) continue;
+        bool alike = ir_result(i)->type == ir_result(product)->type && !ir_operand(i, 2)->type->layout;
+        if (!alike || ir_result(i)->uses->next || wait->op != OP_WGMMA_WAIT || wait->n_results != 1 ||
+            is_used_behind(ir_result(i), product) || is_used_behind(ir_result(wait), product))
+            return NULL;
+        return ir_result(i);
+    }
+    return NULL;
+}
+
+static const char *begun_sum(Emit *e, Instr *product)
+{
+    const Value *former = former_sum(product);
+    if (!former) return declare_tile(e, ir_result(product));
+    return e->storage[ir_result(product)->id] = registers_of(e, former);
+}
+
 void emit_wgmma(Emit *e, Instr *i)
 {
     Value *acc = ir_operand(i, 2), *r = ir_result(i);
@@ -163,7 +198,7 @@ void emit_wgmma(Emit *e, Instr *i)
         .blocks = words / (columns / 2),
         .per_block = columns / 2,
         .fresh = !acc->type->layout };
-    p.sum = p.fresh ? declare_tile(e, r) : product_accumulator(e, i);
+    p.sum = p.fresh ? begun_sum(e, i) : product_accumulator(e, i);
     /* Registers that arithmetic has just written must be complete before the fence. Registers of a product in
      * flight must not be accessed. */
     if (!p.fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT &&

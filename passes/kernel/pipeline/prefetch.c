@@ -1,5 +1,6 @@
 /* prefetch: of software-pipelining: issues a load that goes to registers inside a loop of asynchronous
- * products one step ahead.
+ * products one step ahead, or two where two steps are ordered together (two_steps.c): one step ahead, the
+ * second of them would load what the first did not, and wait for it beside its own product.
  *
  *   for j { %s = wgmma ..; %w = wgmma_wait %s; %x = load B[j..]; %t = add %w, %x; ... }
  *
@@ -60,7 +61,8 @@ static Sums count_sums(const KernelPlan *p, const Instr *loop)
     const int threads = 32 * p->warps;
     int64_t carried = 0, begun = 0, largest = 0;
     for (int k = 1; k < body->n_args; k++)
-        if (body->args[k]->type->kind == TYPE_TILE) carried += type_elements(body->args[k]->type);
+        if (body->args[k]->type->kind == TYPE_TILE && !words_of_factor(p, body->args[k]))
+            carried += type_elements(body->args[k]->type);
     for (const Instr *i = body->first; i; i = i->next) {
         const Value *begin = i->op == OP_WGMMA ? ir_operand(i, 2) : NULL;
         const Block *from = begin ? begin->def ? begin->def->block : begin->block : body;
@@ -98,12 +100,13 @@ static bool needed_behind_wait(const Block *body, const Value *v)
     return true;
 }
 
-/* Whether it is a factor that is needed behind the wait for a product, and that registers last for. */
-static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Instr *load)
+/* Whether it is a factor that is needed behind the wait for a product, and registers last for those of so
+ * many steps. */
+static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Instr *load, int steps)
 {
     const bool behind =
         ir_holds(loop->blocks[0], OP_WGMMA_WAIT) && needed_behind_wait(loop->blocks[0], ir_result(load));
-    int words = words_of_factor(p, ir_result(load));
+    int words = steps * words_of_factor(p, ir_result(load));
     int beside = kernel_sums_one_by_one(p, loop) ? BESIDE_ONE_SUM : BESIDE_SUMS;
     return behind && words && !p->registers_full &&
            kernel_words_of_sums(p, loop) + words + beside <= p->consumer_registers;
@@ -180,7 +183,7 @@ void kernel_load_before(Overlap *c, Instr *loop)
     }
 }
 
-Instr *kernel_prefetch(Overlap *c, Instr *loop)
+Instr *kernel_prefetch(Overlap *c, Instr *loop, int steps)
 {
     for (Instr *i = loop->blocks[0]->first, *next; i; i = next) {
         next = i->next;
@@ -190,7 +193,7 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
         bool wanted = d ? d->form == LOAD_PREFETCH
                         : !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING) &&
                               (ir_attr(i, ATTR_LATENCY) ? ir_attr_int(i, ATTR_LATENCY, 1) >= 2
-                                                        : factor_behind_wait(c->p, loop, i)),
+                                                        : factor_behind_wait(c->p, loop, i, steps)),
              can = ahead_possible(c->f, loop, i, &list);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,
@@ -198,7 +201,7 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
                 "more than the loop's counter");
         if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_PREFETCH : LOAD_REGISTERS, 0);
         if (!wanted || !can) continue;
-        loop = ahead_load(c->s, loop, i, &list, 1, false);
+        loop = ahead_load(c->s, loop, i, &list, steps, false);
         next = loop->blocks[0]->first; /* the body moved */
     }
     return loop;

@@ -293,10 +293,12 @@ static void overlap_loop(Overlap *c, Instr *loop)
         overlap_program(c, loop, schedule_asked_loop(c->p, ++c->loop));
         return;
     }
-    kernel_load_before(c, loop);
-    loop = kernel_prefetch(c, loop);
     const Decision *d = schedule_asked_loop(c->p, ++c->loop);
-    if (!d && kernel_skips(c->p, PASS_SOFTWARE_PIPELINING)) {
+    const bool skips = kernel_skips(c->p, PASS_SOFTWARE_PIPELINING);
+    const bool pairs = (d ? d->form == LOOP_ISSUE : !skips) && kernel_steps_pair(c, loop, &products);
+    kernel_load_before(c, loop);
+    loop = kernel_prefetch(c, loop, pairs ? 2 : 1);
+    if (!d && skips) {
         schedule_take_loop(c->p, c->loop, LOOP_PLAIN, 0);
         return;
     }

@@ -12,9 +12,9 @@ typedef struct Overlap {
     int loop;
 } Overlap; /* loop: the number of the current loop */
 
-/* Moves loads of the loop's body to registers one step ahead. Returns the loop, which is rebuilt when
- * something changed. */
-Instr *kernel_prefetch(Overlap *, Instr *loop);
+/* Moves loads of the loop's body to registers one step ahead, or two if steps are to come in pairs. Returns
+ * the loop, which is rebuilt when something changed. */
+Instr *kernel_prefetch(Overlap *, Instr *loop, int steps);
 /* Moves loads of factors that stand behind the loop of products, in another loop of the program, before it.
  */
 void kernel_load_before(Overlap *, Instr *loop);
@@ -32,6 +32,8 @@ bool kernel_sums_one_by_one(const KernelPlan *, const Instr *loop);
 /* Makes a loop of two steps each before the loop, which keeps an odd last one, if the body's only product
  * begins a sum of its own and both steps' fit registers and rings (two_steps.c). NULL: nothing changed. */
 Instr *kernel_two_steps(Overlap *, Instr *loop, const InstrList *products);
+/* Whether the steps of the loop come in such pairs, if it gets no other order. */
+bool kernel_steps_pair(const Overlap *, const Instr *loop, const InstrList *products);
 /* The same if the only product adds to what the loop carries, and its left operand is computed in registers.
  */
 Instr *kernel_two_computed(Overlap *, Instr *loop, const InstrList *products);

@@ -105,13 +105,25 @@ static bool pairs_fit(const Overlap *c, const Instr *loop, int64_t *step, int mo
            kernel_words_of_sums(c->p, loop) + more + BESIDE_SUMS <= c->p->consumer_registers;
 }
 
+/* The registers of a second sum if the step's only product begins one; -1: it does not. */
+static int second_sum(const Overlap *c, const InstrList *products)
+{
+    Instr *p = products->len == 1 ? products->data[0] : NULL;
+    return p && begins_a_sum(p) ? (int)(type_elements(ir_result(p)->type) / (32 * c->p->warps)) : -1;
+}
+
+bool kernel_steps_pair(const Overlap *c, const Instr *loop, const InstrList *products)
+{
+    int64_t step;
+    int more = second_sum(c, products);
+    return more >= 0 && pairs_fit(c, loop, &step, more);
+}
+
 Instr *kernel_two_steps(Overlap *c, Instr *loop, const InstrList *products)
 {
     int64_t step;
-    Instr *p = products->len == 1 ? products->data[0] : NULL;
-    if (!p || !begins_a_sum(p)) return NULL;
-    int more = (int)(type_elements(ir_result(p)->type) / (32 * c->p->warps));
-    return pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
+    int more = second_sum(c, products);
+    return more >= 0 && pairs_fit(c, loop, &step, more) ? pair_steps(c, loop, step) : NULL;
 }
 
 /* The rings from which a step takes stages. */
