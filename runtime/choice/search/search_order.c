@@ -37,8 +37,10 @@ static bool is_another_order(const Search *z, const SearchPoint *p, const Search
 
 int search_order(Search *z, int best)
 {
+    enum { PAIR = 2 /* CTAs: of larger clusters the order of few was timed, and gained nothing */ };
     int found = best;
     if (!z->p->device.model || search_on_cpu(z) || z->point[best].nearby <= 0) return best;
+    if (z->point[best].loads_together && z->point[best].cluster > PAIR) return best;
     for (int j = 0; j < z->n_names; j++)
         for (int v = 0; may_order(&z->name[j]) && v < search_listed(&z->name[j]); v++)
             search_consider_value(z, z->point[best].at, j, v);
