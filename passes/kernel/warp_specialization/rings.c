@@ -301,7 +301,8 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     enum { BEFORE_BUFFERS = 4 }; /* stages of plain products, before a warp has a second buffer */
     int64_t staged = c->p->store_over_rings ? 0 : roles_store_bytes(c);
-    const bool plain = c->products.len == 1 && !c->merged.len && !roles_adds_a_tile(c) && c->p->split_k < 2;
+    const bool beside = c->p->cluster > 1 && !c->p->parts_over_rings; /* the parts of a divided loop */
+    const bool plain = c->products.len == 1 && !c->merged.len && !roles_adds_a_tile(c) && !beside;
     const int64_t least = plain ? staged / 2 : staged;
     int fit = 1;
     bool held = false;
@@ -382,23 +383,26 @@ static bool first_stages(Roles *c, int64_t *used)
 }
 
 /* Where memory beside the partial sums is enough for few stages alone, the sums lie over the rings, and the
- * CTAs of the cluster meet before they send them. More than two would wait long for the last. */
+ * CTAs of the cluster meet before they send them. The more there are, the longer they wait for the last. */
 static void lay_parts_over(Roles *c, int64_t *limit, int most, int64_t *used, int *fit)
 {
-    enum { ENOUGH = 6 /* stages */, MANY = 3 /* CTAs */, BARRIER = 1024 };
+    enum { PAIR = 2, MANY = 5 /* CTAs */, ENOUGH = 4, ENOUGH_OF_PAIRS = 6 /* stages */, BARRIER = 1024 };
+    const int enough = c->p->cluster > PAIR ? ENOUGH : ENOUGH_OF_PAIRS;
     int64_t parts = c->p->parts_bytes - BARRIER, all = *used;
     int *before = arena_array(&c->s->arena, int, c->rings.len + 1);
-    if (parts <= 0 || *fit >= most || *fit >= ENOUGH || c->p->cluster >= MANY || !roles_parts_may_lie_over(c))
+    if (parts <= 0 || *fit >= most || *fit >= enough || c->p->cluster >= MANY || !roles_parts_may_lie_over(c))
         return;
     for (size_t k = 0; k < c->rings.len; k++) before[k] = c->rings.data[k].depth;
+    c->p->parts_over_rings = true;
     int deeper = deepen_rings(c, *limit + parts, most, &all);
     if (deeper > *fit && all >= parts) {
-        c->p->parts_over_rings = true;
         *limit += parts;
         *used = all;
         *fit = deeper;
-    } else
-        for (size_t k = 0; k < c->rings.len; k++) c->rings.data[k].depth = before[k];
+        return;
+    }
+    c->p->parts_over_rings = false;
+    for (size_t k = 0; k < c->rings.len; k++) c->rings.data[k].depth = before[k];
 }
 
 /* Whether the rings lie one behind the other without gaps. */

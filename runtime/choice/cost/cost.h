@@ -22,6 +22,7 @@ typedef struct Cost {
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
+    double nearby;       /* bytes of windows that a group of multiprocessors loads, each once, by its CTAs */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double split;        /* the same: at a sector, and lie across two lines */
     double ends;         /* of `alu`: outside of all loops */
@@ -44,6 +45,7 @@ typedef struct Cost {
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
+    int waiting;   /* CTAs beyond two that meet before they put tiles together over the rings */
     double left;   /* bytes that the last CTA of a tile reads from the workspace */
     double shared_out;     /* bytes of a tile that several CTAs of the last round may share (stream-k) */
     double heaviest;       /* work of the heaviest program to the mean */

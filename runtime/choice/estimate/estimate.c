@@ -178,6 +178,7 @@ static double data_wait(const Estimate *e, double l2)
     double stages = c->stages ? c->stages : m->stages_unknown;
     double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
     double free = stages - (c->chained ? m->held_stages_chained : m->held_stages);
+    if (e->plain && c->loading > 1) free -= m->held_together;
     return (m->latency + longer * estimate_from_memory(e) + l2) / fmax(free, m->least_stages);
 }
 
@@ -261,6 +262,7 @@ static double end_time(const Estimate *e)
     const DeviceModel *m = e->m;
     const Iteration *t = &e->iteration;
     double end = m->end + store_time(e) + (c->chained ? m->join_chained : m->join) * c->joins;
+    end += m->join_over * c->waiting;
     if (c->left > 0) end += m->join_workspace + c->left / m->l2;
     if (!c->chained) end += c->loading > 2 ? m->end_of_fours : c->loading > 1 ? m->end_of_pairs : 0;
     if (!c->consumers) return end;

@@ -375,7 +375,7 @@ static int walk(Search *z)
     consider_last(z, declared);
     search_estimate(z);
     int found = search_divided(z, search_least_strained(z, search_best(z, NULL, 0)));
-    return search_sizes(z, search_shares(z, walk_together(z, found)));
+    return search_order(z, search_sizes(z, search_shares(z, walk_together(z, found))));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

@@ -124,6 +124,7 @@ static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
     p->held = c->held;
     p->shared = c->shared;
     p->iterations = c->iterations;
+    p->nearby = c->nearby;
     p->again = c->again / fmax(1, c->in);
 }
 

@@ -72,6 +72,7 @@ typedef struct SearchPoint {
     double full, spilled; /* the part of its registers that tiles take at least; what each byte that a thread
                              spills adds to ns */
     double careful;       /* the careful estimate, as ns is the plain one */
+    double nearby;        /* bytes that a CTA adds to what others of its group of multiprocessors load */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
@@ -262,6 +263,9 @@ double search_if_divided(const Search *, const SearchPoint *);
 int search_divided(Search *, int best);
 /* The best point where CTAs may share the programs of the last round (stream-k). */
 int search_shares(Search *, int best);
+/* search_order.c: the point that differs from this one in the order of programs alone, and suits groups of
+ * multiprocessors best. */
+int search_order(Search *, int best);
 /* search_sizes.c: the best point where tiles may have sizes between those that are listed. */
 int search_sizes(Search *, int best);
 /* The same of a kernel with `auto` constants, whose way search_autos goes; then, where that is better, with
