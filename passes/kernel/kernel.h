@@ -224,8 +224,7 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
 /* The CPU backend runs it too. flushed: exp2 gives 0 in place of a denormal number. */
 void kernel_reciprocal(Func *, bool flushed);
-/* Whether the value is 0, NaN or at least 2^-126 in magnitude, as far as its operations show. */
-bool kernel_never_small(const Value *, bool flushed);
+bool kernel_never_small(const Value *, bool flushed); /* never_small.c */
 /* What strength-reduction lets a loop carry: the loop's counter, if `of` is it or, with what is in *more, its
  * sum with a number that the loop does not change; or the marked quotient that `of` is; else NULL. Casts that
  * change no number may be between. */
