@@ -222,11 +222,14 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
 /* The number of columns that a wgmma_promoted computes at a time, when a thread holds `held` registers of
  * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
-void kernel_reciprocal(Func *); /* the CPU backend runs it too */
+/* The CPU backend runs it too. flushed: exp2 gives 0 in place of a denormal number. */
+void kernel_reciprocal(Func *, bool flushed);
+bool kernel_never_small(const Value *, bool flushed); /* never_small.c */
 /* What strength-reduction lets a loop carry: the loop's counter, if `of` is it or, with what is in *more, its
  * sum with a number that the loop does not change; or the marked quotient that `of` is; else NULL. Casts that
  * change no number may be between. */
 Value *kernel_carried_dividend(Ranges *, const Instr *loop, Value *of, Value **more);
+bool kernel_never_below_zero(const Value *); /* no element, as far as its operations show */
 /* Whether every use rounds the f32 value to 16 bits, maybe behind operations that keep its relative error
  * (narrow_results.c). */
 bool kernel_is_narrow_result(const Value *);

@@ -177,7 +177,8 @@ static void send(Emit *e, const BulkStore *x)
 }
 
 /* Clears what a program's end waited for. The other writer has no step left that waits for it; it may
- * remember what it read there, because each element is waited for by one program only. */
+ * remember what it read there, because each element is waited for by one program only
+ * (ordered_waits_own). */
 static void clear(Emit *e)
 {
     if (!e->writer.signals) return;

@@ -28,6 +28,8 @@ static bool never_below_zero(const Value *v, int depth)
     return true;
 }
 
+bool kernel_never_below_zero(const Value *v) { return never_below_zero(v, 0); }
+
 /* Whether the comparison only chooses between a speculation and the exact path
  * (passes/tile/loops/speculate.c). It may then be wrong by some ulp. */
 static bool checks_speculation(const Value *v, int depth)

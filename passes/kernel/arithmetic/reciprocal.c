@@ -2,9 +2,10 @@
  *
  *   %y = div %x, broadcast %l; %h = cast %y : f16     ->  %r = div 1, %l; %h = cast (mul %x, broadcast %r)
  *
- * The value is a tile that repeats along the row, or a scalar. The reciprocal of a constant is a constant. A
- * scalar below 2^-64 is multiplied by 2^64 before, and so are the quotients behind, so that they are finite
- * where it is denormal.
+ * The value is a tile that repeats along the row, or a scalar. The reciprocal of a constant is a constant.
+ * f32 has no reciprocal of a number below 2^-128. So where a value is below 2^-64, both it and the dividends
+ * are multiplied by 2^64 before. That is a second product an element, which is left out where the value
+ * cannot be so small (never_small.c): a softmax's sum, a square root, what is at least a constant.
  *
  * Requires: every use of the quotient rounds it to 16 bits at once. Quotients are often exactly between two
  * numbers of 8 bits, where the error would decide. The product's error of 2 ulp of f32 (1 of the reciprocal,
@@ -47,28 +48,31 @@ static Value *constant_inverse(Builder *b, const Value *l, double c)
     return l->type->kind == TYPE_TILE ? ir_splat(b, r, l->type->rank, l->type->shape) : r;
 }
 
-static Value *divided(Builder *b, Value *l)
+/* A constant of l's shape. */
+static Value *alike(Builder *b, const Value *l, double c)
 {
-    Value *one = ir_const_float(b, DT_F32, 1);
-    if (l->type->kind == TYPE_TILE) one = ir_splat(b, one, l->type->rank, l->type->shape);
-    return ir_op(b, OP_DIV, NULL, ATTRS(a_int(ATTR_APPROX, 2)), one, l);
+    Value *v = ir_const_float(b, DT_F32, c);
+    return l->type->kind == TYPE_TILE ? ir_splat(b, v, l->type->rank, l->type->shape) : v;
 }
 
-/* The factors for a scalar, which may be so small that f32 has no reciprocal of it. */
+static Value *divided(Builder *b, Value *l)
+{ return ir_op(b, OP_DIV, NULL, ATTRS(a_int(ATTR_APPROX, 2)), alike(b, l, 1), l); }
+
+/* The factors for a value that may be so small that f32 has no reciprocal of it. */
 static Factors scaled_inverse(Builder *b, Value *l)
 {
     const double scale = 0x1p64;
-    Value *least = ir_const_float(b, DT_F32, 1 / scale), *magnitude = ir_un(b, OP_ABS, l),
-          *small = ir_bin(b, OP_LT, magnitude, least), *large = ir_const_float(b, DT_F32, scale),
-          *one = ir_const_float(b, DT_F32, 1), *s = ir_op(b, OP_WHERE, NULL, NO_ATTRS, small, large, one);
-    return (Factors){ divided(b, ir_bin(b, OP_MUL, l, s)), s };
+    Value *least = alike(b, l, 1 / scale), *magnitude = ir_un(b, OP_ABS, l),
+          *small = ir_bin(b, OP_LT, magnitude, least), *large = alike(b, l, scale), *one = alike(b, l, 1),
+          *s = ir_op(b, OP_WHERE, NULL, NO_ATTRS, small, large, one);
+    return (Factors){ s, divided(b, ir_bin(b, OP_MUL, l, s)) };
 }
 
-static Factors factors_of(Builder *b, Value *l)
+static Factors factors_of(Builder *b, Value *l, bool flushed)
 {
     double c;
     if (ir_is_const_float(l, &c)) return (Factors){ constant_inverse(b, l, c), NULL };
-    return l->type->kind == TYPE_TILE ? (Factors){ divided(b, l), NULL } : scaled_inverse(b, l);
+    return kernel_never_small(l, flushed) ? (Factors){ divided(b, l), NULL } : scaled_inverse(b, l);
 }
 
 static Value *times(Builder *b, Value *x, Value *factor)
@@ -81,12 +85,12 @@ static Value *times(Builder *b, Value *x, Value *factor)
 
 static void visit(void *user, Instr *i)
 {
-    (void)user;
+    const bool flushed = *(const bool *)user;
     const Type *t = i->n_results == 1 ? ir_result(i)->type : NULL;
     if (i->op != OP_DIV || t->kind != TYPE_TILE || t->dtype != DT_F32 || !only_narrowed(ir_result(i))) return;
     Value *l = repeated(ir_operand(i, 1));
     Builder at = ir_before(i);
-    Factors f = l ? factors_of(&at, l) : (Factors){ 0 };
+    Factors f = l ? factors_of(&at, l, flushed) : (Factors){ 0 };
     if (!f.first) return;
     Value *q = times(&at, ir_operand(i, 0), f.first);
     if (f.then) q = times(&at, q, f.then);
@@ -94,11 +98,11 @@ static void visit(void *user, Instr *i)
     ir_erase(i);
 }
 
-void kernel_reciprocal(Func *f) { ir_walk(f->body, visit, NULL); }
+void kernel_reciprocal(Func *f, bool flushed) { ir_walk(f->body, visit, &flushed); }
 
 bool kernel_pass_reciprocal(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
-    kernel_reciprocal(c->f);
+    kernel_reciprocal(c->f, true);
     return kernel_grew(c, before);
 }

@@ -35,6 +35,7 @@
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
+#include "passes/kernel/warp_specialization/ordered_adds.h"
 
 enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 
@@ -296,7 +297,7 @@ static void send_apart(
         !kernel_store_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), store, axis, &b) ||
         b.n != buffers)
         return;
-    if (has_writers(f, p)) {
+    if (has_writers(f, p) && (!ordered || ordered_waits_own(f, ir_semaphore_wait(store)))) {
         hand(s, store);
         return;
     }

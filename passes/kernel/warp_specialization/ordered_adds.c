@@ -20,6 +20,7 @@
  * and signal; no reads of what programs write, which the consumers could not wait for. Keeps: everything. */
 #include "passes/kernel/warp_specialization/ordered_adds.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
+#include <string.h>
 
 /* What one addition waits for, and the atomic behind the store. */
 typedef struct OrderedAdd {
@@ -193,6 +194,80 @@ static bool waits(OrderedAdd *t, const Instr *store)
     Instr *cond = ir_mem_parts(store, &m) && m.token ? m.token->def : NULL;
     return cond && cond->block == store->block && ordered_wait_in(cond, &t->wait) && !t->wait.clear &&
            !t->wait.below;
+}
+
+/* Where an element lies: along each axis of the tensor a coordinate of the program, and how far from it. */
+typedef struct OwnElement {
+    int axis[TILE_MAX_RANK];
+    int64_t apart[TILE_MAX_RANK];
+} OwnElement;
+
+/* The waits for a tensor of semaphores. */
+typedef struct OwnWaits {
+    const Func *f;
+    int param;
+    bool own, any;
+    OwnElement element; /* that of the first one */
+} OwnWaits;
+
+static bool is_axis_of_one(const Func *f, int axis)
+{
+    int64_t n;
+    return ir_is_const(ir_operand(ir_terminator(f->grid), axis), &n) && n == 1;
+}
+
+static Value *coordinate(Value *v, int64_t *apart)
+{
+    int64_t c;
+    *apart = 0;
+    for (const Instr *i = v->def; i && i->op != OP_PROGRAM_COORD; i = v->def) {
+        if ((i->op == OP_ADD || i->op == OP_SUB) && ir_is_const(ir_operand(i, 1), &c))
+            *apart += i->op == OP_ADD ? c : -c;
+        else if (i->op != OP_CAST) return NULL;
+        v = ir_operand(i, 0);
+    }
+    return v->def ? v : NULL;
+}
+
+/* Whether programs that differ have different elements: each axis of the grid gives one of the indices. */
+static bool own_element(const Func *f, const MemParts *m, OwnElement *e)
+{
+    int seen = 0, axes = ir_terminator(f->grid)->n_operands;
+    for (int k = 0; k < m->rank; k++) {
+        const Value *v = coordinate(m->idx[k], &e->apart[k]);
+        e->axis[k] = v ? (int)ir_attr_int(v->def, ATTR_AXIS, 0) : -1;
+        if (v) seen |= 1 << e->axis[k];
+        else e->apart[k] = 0;
+    }
+    for (int a = 0; a < axes; a++)
+        if (!(seen >> a & 1) && !is_axis_of_one(f, a)) return false;
+    return true;
+}
+
+static void visit_wait(void *user, Instr *i)
+{
+    OwnWaits *w = user;
+    MemParts m;
+    OwnElement e = { 0 };
+    if (!ir_mem_parts(i, &m) || m.param != w->param) return;
+    const int rmw = (int)ir_attr_int(i, ATTR_RMW, -1), sem = (int)ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
+    if (i->op == OP_ATOMIC_RMW && rmw == RMW_EXCH && sem == SEM_RELEASE) return;
+    const bool waits = i->op == OP_ATOMIC_RMW && rmw == RMW_ADD && sem == SEM_ACQUIRE,
+               clears = i->op == OP_ATOMIC_RMW && rmw == RMW_EXCH && sem == SEM_RELAXED;
+    w->own &=
+        (waits || clears) && own_element(w->f, &m, &e) && (!w->any || !memcmp(&w->element, &e, sizeof e));
+    w->element = e;
+    w->any = true;
+}
+
+bool ordered_waits_own(const Func *f, const Instr *wait)
+{
+    MemParts m;
+    OwnWaits w = { .f = f, .own = ir_mem_parts(wait, &m) };
+    if (!w.own) return false;
+    w.param = m.param;
+    ir_walk(f->body, visit_wait, &w);
+    return w.own;
 }
 
 bool roles_order_adds(void *user)

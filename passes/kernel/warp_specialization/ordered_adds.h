@@ -16,3 +16,6 @@ bool ordered_is_atomic(const Instr *, int rmw, int sem); /* and has no mask */
 bool ordered_wait_in(Instr *cond, OrderedWait *);
 /* Puts one atomic with this `semaphore` in the place of the `if`, and returns it. */
 Instr *ordered_wait_alone(const OrderedWait *, int semaphore);
+/* Whether each element of the semaphores is waited for, and cleared, by one program only, and nothing else is
+ * done with them but signals. Writers remember what they read of an element from step to step. */
+bool ordered_waits_own(const Func *, const Instr *wait);

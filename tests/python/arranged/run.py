@@ -14,17 +14,21 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench/ported"), str(HERE)]
-import expected as own  # noqa: E402
+import expected  # noqa: E402
+import fields  # noqa: E402
 import run as ported  # noqa: E402
 from suite import Case, tile  # noqa: E402
 
 DRAWS = 3
 
 
+OWN = {**vars(expected), **vars(fields)}
+
+
 def names() -> list[str]:
     """The functions that are references of kernels."""
     kernels = ROOT / "tests/run/kernels"
-    return [n for n in sorted(vars(own)) if (kernels / f"{n}.tile").exists()]
+    return [n for n in sorted(OWN) if (kernels / f"{n}.tile").exists()]
 
 
 def main() -> int:
@@ -34,7 +38,7 @@ def main() -> int:
     good = 0
     for name in found:
         case = Case(ROOT / f"tests/run/kernels/{name}.tile")
-        case.reference = getattr(own, name)
+        case.reference = OWN[name]
         good += ported.check(case, DRAWS)
     print(f"{good} of {len(found)} kernels agree with their references on the CPU")
     return 0 if good == len(found) else 1

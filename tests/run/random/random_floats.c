@@ -250,7 +250,8 @@ static void ends(Floats *x)
 {
     static const char *const all[] = { "store(O[$W], $F);", "store(O[$W], $F);",
         "store(Y[$W], (cast($F, T)));", "store(Y[$W], (cast($F * $E, T)));", "store(P[$W], (cast($E, T)));",
-        "store(O[$W], where($M, $F, load(O[$W])));", "store(Y[$W], $H);", "store(P[$W], $H);" };
+        "store(O[$W], where($M, $F, load(O[$W])));", "store(Y[$W], $H);", "store(P[$W], $H);",
+        "store(Y[$W], (cast(($E * 1e-39) / ((abs($R) + 0.5) * 1e-39), T)));" };
     statement(x, all[below(x->a, sizeof all / sizeof *all)]);
 }
 
