@@ -102,6 +102,8 @@ const char *bound_name(Bound);
 /* `f` was lowered, `code` emitted of it. env: extents, scalars, strides, and the grid. */
 void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
     const CostDevice *, Cost *out);
+/* The same of a launch with so many programs, of which each moves as many bytes. */
+Cost cost_with_programs(const Cost *, int64_t programs);
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 /* The same where programs without products take registers for all tiles that are in use at once, and a warp

@@ -2,8 +2,9 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
-enum { LINE = 128, WARP = 32, LANES = 128 };
+/* Bytes that one access of a warp reaches at a time, and that come from L2 at least; lanes of a warp, and of
+ * a multiprocessor. */
+enum { LINE = 128, SECTOR = 32, WARP = 32, LANES = 128 };
 
 /* Bytes of a window that lie inside the tensor, in the mean over its places. */
 double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
@@ -461,6 +462,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.own += n * size * times;
+        if (m.param < MOST_PARAMS) w->read[m.param] += n * fmax(size, SECTOR) * times;
         w->c.fetched += n * size * times;
         w->c.ahead += n * size;
         wait_for_it(w, i, times);

@@ -55,6 +55,7 @@ typedef struct CostWalk {
     struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
     struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
     double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
+    double read[MOST_PARAMS];    /* the same of those that are loaded; of gathered elements their sectors */
     CostLine *lines;             /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of

@@ -72,6 +72,8 @@ typedef struct SearchPoint {
     double full, spilled; /* the part of its registers that tiles take at least; what each byte that a thread
                              spills adds to ns */
     double careful;       /* the careful estimate, as ns is the plain one */
+    double few, many;     /* without a `tune` block: the careful estimates of launches in which each
+                             multiprocessor has one program of the declared configuration, and many; else 0 */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
@@ -217,8 +219,9 @@ int search_hint_name(const Search *, HintId); /* the name of a hint that is sear
 void search_others(Search *, int best, SearchResult *out);
 
 /* search_programs.c: the point to take for `best`, whose programs may have other warps, and CTAs other
- * bounds.
+ * bounds. Whether the source or the bindings say how the programs run: then all of it stays.
  */
+bool search_says_of_programs(const FrontKernel *, const FrontBinding *, int n);
 int search_programs(Search *, int best);
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */
