@@ -2,7 +2,8 @@
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
 # and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
-# and additions to an element that is the same for all programs.
+# and additions to an element that is the same for all programs. Loops that data may end go half of their way; lanes that hold nothing
+# count as those that do.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -84,6 +85,18 @@ kernel totals(in f32 X[M, N], inout f32 ALL[2], inout f32 ROWS[M], const int TN 
     atomic_add(ALL[1], sum(x * x, drop = true));
     atomic_add(ROWS[i], max(x, axis = 0, drop = true));
 }
+kernel until(in f32 X[M, N], out i32 AT[M], const int T = 32) grid (M) hint (warps = 1)
+{
+    let r = program_id();
+    for j in 0 .. cdiv(N, T) {
+        let over = any(load(X[r, j*T +: T]) > 0.5, drop = true);
+        if over {
+            store(AT[r], i32(j*T));
+            return;
+        }
+    }
+    store(AT[r], -1);
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -117,3 +130,9 @@ expect totals TN=64,\ pack=8 queued 16 M=8192 N=8192
 # A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
 expect least TM=32 alu 8224 M=8192 N=64
 expect place TM=32 alu 36896 M=8192 N=64
+# A loop that returns when it has found something: half of 256 rounds, or of 1024. Rounds of half a warp take as long as those of a whole
+# one.
+expect until T=32 trips 128 M=4096 N=8192
+expect until T=8 trips 512 M=4096 N=8192
+expect until T=16 alu 107010 M=4096 N=8192
+expect until T=32 alu 53506 M=4096 N=8192

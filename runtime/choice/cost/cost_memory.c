@@ -448,7 +448,10 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         double access = w->model->access;
         access += cost_lines_beside(w, i, &m);
-        w->c.alu += fresh * (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
+        const Type *tile = i->op == OP_LOAD ? ir_result(i)->type : m.values[0]->type;
+        const double idle =
+            w->roles || tile->kind != TYPE_TILE ? 1 : cost_lanes(w, tile) / (double)type_elements(tile);
+        w->c.alu += fresh * (shift > 0 ? shift : idle * whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }
@@ -469,5 +472,6 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         cost_wait_for_data(w, times);
     } else wrote(w, m.param, n * size * times);
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
+    const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
+    w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;
 }
