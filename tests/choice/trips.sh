@@ -3,7 +3,7 @@
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
 # and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
 # and additions to an element that is the same for all programs. Loops that data may end go half of their way; lanes that hold nothing
-# count as those that do.
+# count as those that do. What consumers load to registers before a product.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -97,6 +97,14 @@ kernel until(in f32 X[M, N], out i32 AT[M], const int T = 32) grid (M) hint (war
     }
     store(AT[r], -1);
 }
+kernel filtered(in f16 X[B, H, W, C], in f16 DW[4, C], in f16 PW[C, CO], out f16 Y[B, H, W, CO], const int TX = 64)
+    grid (cdiv(W, TX), H, B)
+{
+    let (x, h, b) = program_id();
+    var acc = zeros([TX, C], f32);
+    const for s in 0 .. 4 { acc += f32(load(X[b, h, x*TX + s - 1 +: TX, :])) * f32(load(DW[s, :]))[None, :]; }
+    store(Y[b, h, x*TX +: TX, :], f16(mma(f16(max(acc, 0.0)), load(PW[:, :]))));
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -136,3 +144,7 @@ expect until T=32 trips 128 M=4096 N=8192
 expect until T=8 trips 512 M=4096 N=8192
 expect until T=16 alu 107010 M=4096 N=8192
 expect until T=32 alu 53506 M=4096 N=8192
+# Four tiles of 64 x 128, which are 32 words of a thread of one warpgroup each, and four rows.
+expect filtered TX=64 before 144 B=32 H=56 W=56 C=128 CO=128
+# Warps that load and multiply alike wait as others do.
+expect filtered TX=32 before 0 B=32 H=56 W=56 C=128 CO=128

@@ -58,6 +58,7 @@ static void add(Cost *to, const Cost *c)
     to->held = larger(to->held, c->held);
     to->loaded = larger(to->loaded, c->loaded);
     to->round = larger(to->round, c->round);
+    to->before = larger(to->before, c->before);
     to->copied = fmax(to->copied, c->copied);
     if (c->stages && (!to->stages || c->stages < to->stages)) to->stages = c->stages;
     to->ring = c->ring;

@@ -64,6 +64,8 @@ typedef struct Cost {
     double copied; /* copies of 4 or 8 bytes that a thread issues in one round */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach; without roles, those of the loads that are waited for together (waits) */
+    int before; /* words of a thread that consumers load to registers, once for a program, for an operand of
+                   a product behind these loads */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, bulk;
     bool pixels;   /* TMA's im2col mode brings operands */

@@ -331,6 +331,16 @@ static void wait_for_it(CostWalk *w, const Instr *i, double times)
     w->waits = i->block;
 }
 
+/* Nothing runs ahead of what consumers load to registers, once for a program, to compute an operand of a
+ * product behind it. */
+static void load_before_product(CostWalk *w, const Instr *load)
+{
+    bool before = false;
+    if (!w->roles || w->producer || w->loops) return;
+    for (const Instr *i = load->next; i; i = i->next) before |= op_family(i->op) == OPS_PRODUCT;
+    if (before) w->c.before += cost_words(w, ir_result(load)->type);
+}
+
 /* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
 static double shifted(const CostWalk *w, const Instr *i)
 {
@@ -435,6 +445,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             w->c.own += fresh * bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
+            load_before_product(w, i);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
             int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
