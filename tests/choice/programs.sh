@@ -1,7 +1,7 @@
 #!/bin/bash
 # programs.sh COSTS SOURCE_FOLDER: other warps for the best sizes, or of a kernel that lists nothing to choose, are chosen where both
 # estimates are clearly lower, and not where only one of them is; of the latter kernels also not where launches of fewer programs or of
-# more would take longer. Bounds are chosen by which all programs run at once. What the source says stays.
+# more would take longer, nor where nothing says how many rounds a loop has. Bounds are chosen by which all programs run at once. What the source says stays.
 set -u
 costs=$1 kernels=$2/bench/ported/kernels failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -25,6 +25,7 @@ takes warps=4 "$kernels/viterbi.tile" viterbi B=128 T=256 S=64
 takes occupancy=8 "$kernels/paged_attention_blocks.tile" paged_attention_blocks S=64 H=16 D=128 E=16 NB=4096 MB=64
 takes "as declared" "$kernels/triangular_inverse.tile" triangular_inverse B=4 H=16 T=4096
 takes "as declared" "$kernels/householder_qr.tile" householder_qr B=4096 M=32 N=32
+takes "as declared" "$kernels/splat_tiles.tile" splat_tiles TY=64 TX=64 N=1000000 K=1048576
 sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
 grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64

@@ -69,6 +69,7 @@ static void add(Cost *to, const Cost *c)
     to->shifted |= c->shifted;
     to->wide |= c->wide;
     to->ragged |= c->ragged;
+    to->open |= c->open;
     to->tiled |= c->tiled;
     to->chained |= c->chained;
     to->uncertain |= c->uncertain;

@@ -74,6 +74,7 @@ typedef struct Cost {
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
     bool tiled;    /* loops take the tiles of ranges between loaded offsets one after the other */
     bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
+    bool open;     /* data end a loop, and nothing says after how many rounds at most */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
     bool packed;   /* several programs are one (passes/tile/program/pack.c) */

@@ -128,5 +128,6 @@ double cost_open_iterations(CostWalk *w, const Instr *loop)
         double all = rounds_until(w, loop, k);
         if (all > 0) return ceil(all / 2);
     }
+    w->c.open = true;
     return COST_UNKNOWN_ITERATIONS;
 }

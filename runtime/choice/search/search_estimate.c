@@ -116,6 +116,7 @@ static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
     p->uncertain = c->uncertain;
     p->cp_async = c->cp_async > 0;
     p->ragged = c->ragged;
+    p->open = c->open;
     p->trips = (p->waits = c->trips + c->trips_ahead) > 0;
     p->few_stages = c->consumers > 0 && c->stages > 0 && c->stages <= FEW_STAGES;
     p->one_stage = p->few_stages && c->stages <= 1;

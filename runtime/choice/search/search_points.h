@@ -80,6 +80,7 @@ typedef struct SearchPoint {
     bool divided;                   /* loops are, among CTAs */
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                    /* its loops walk over ranges between loaded offsets */
+    bool open;                      /* data end them, nobody knows after how many rounds */
     bool warps_given, trips;        /* it is said how many warps there are; loops wait for what they load */
     double waits;                   /* how often they do, in a program */
     bool cluster_given;             /* it is said whether they are to */

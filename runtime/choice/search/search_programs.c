@@ -74,8 +74,8 @@ int search_programs(Search *z, int best)
     double least = BETTER;
     if (best < 0 || warps < 0 || ctas < 0 || z->p->only_if_needed) return best;
     if (z->point[best].bound == BOUND_MEMORY) return best; /* other warps move as many bytes */
-    if (z->point[best].products || z->point[best].uncertain || z->point[best].may_keep ||
-        !(z->point[best].ns < INFINITY))
+    if (z->point[best].products || z->point[best].uncertain || z->point[best].open ||
+        z->point[best].may_keep || !(z->point[best].ns < INFINITY))
         return best;
     z->most = MOST_POINTS;
     consider_warps(z, best, warps);
