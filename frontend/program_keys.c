@@ -210,12 +210,39 @@ static bool is_table(Keys *k, const Node *n, const Env *env)
     return n && n->kind == N_TABLE;
 }
 
+/* Positions of `arange` from which a tile of one axis is made size another axis than the last one of the tile
+ * that it becomes. What was reduced or computed by a function is not looked into. */
+static void demand_positions(Keys *k, const Node *n, const Env *env, int depth)
+{
+    enum { DEEP = 12 };
+    if (!n || depth > DEEP || !count(k)) return;
+    if (n->kind == N_NAME) {
+        const Env *e = lookup(k, env, n->name);
+        if (e && e->init) demand_positions(k, e->init, e->init_env, depth + 1);
+        return;
+    }
+    DType cast;
+    const bool call = n->kind == N_CALL,
+               through = !call || !strcmp(n->name, "gather") || dtype_parse(n->name, strlen(n->name), &cast);
+    if (call && !strcmp(n->name, "arange") && n->n) {
+        demand_for(k, (AutoUse){ .tile = true, .other = true }, n->kids[0], env);
+        return;
+    }
+    for (uint32_t i = 0; i < n->n && through; i++)
+        demand_positions(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env, depth + 1);
+}
+
+/* Whether the subscripts put the only axis of a tile in front of a new one: `x[:, None]`. */
+static bool puts_in_front(const Node *n)
+{ return n->n == 3 && n->kids[1]->kind == N_ALL && n->kids[2]->kind == N_NONE; }
+
 /* Subscripts of tiles are constants, those of tensors and tables may be values. */
 static void walk_index(Keys *k, const Node *n, const Env *env)
 {
     const Node *t = tensor_param(k, n->kids[0], env);
     bool constant = !t && !is_table(k, n->kids[0], env);
     if (!t) walk(k, n->kids[0], env);
+    if (constant && puts_in_front(n)) demand_positions(k, n->kids[0], env, 0);
     int axes = 0;
     for (uint32_t i = 1; i < n->n; i++) axes += n->kids[i]->kind == N_ALL || n->kids[i]->kind == N_WINDOW;
     for (uint32_t i = 1; i < n->n; i++) {

@@ -44,7 +44,7 @@ static void print_count(const Problem *p, const char *config, const ProblemCount
     D(heaviest), D(unique), D(memory), D(ring), D(stages), D(ahead), D(programs), D(groups), D(consumers);
     D(threads), D(registers), D(words), D(live), D(gathered), D(round), D(held), D(room), D(persistent),
         D(bulk), D(cluster), D(clusters), D(left);
-    D(shared_bytes);
+    D(shared_bytes), D(before);
 #undef D
     Bound bound = BOUND_PROGRAMS;
     if (c->ok && p->device.model) printf(", \"estimate\": %.6g", cost_estimate(cost, &p->device, &bound));

@@ -1,6 +1,6 @@
 # The choice of a configuration: see README.md. Sets choice_sources for libtile.
 set(choice_sources)
-foreach(file choose.c choice_file.c write_choices.c
+foreach(file ask.c choose.c choose_programs.c choice_file.c write_choices.c
              search/search.c search/search_auto.c search/search_cpu.c search/search_divided.c
              search/search_estimate.c search/search_fit.c search/search_idle.c search/search_others.c
              search/search_kept.c search/search_order.c search/search_rows.c search/search_sizes.c

@@ -11,17 +11,22 @@ static const char other[] = "else ";
 
 static const char magic[] = "tile-choice-3\n";
 
+void chooser_key_device(const tile_kernel *k, Text *t)
+{
+    const DriverInfo *d = &k->context->driver->info;
+    int64_t device[4] = { d->multiprocessors, d->shared_bytes, d->l2_bytes, context_has_scratch(k->context) };
+    text_write(t, (const char *)device, sizeof device);
+}
+
 CacheKey chooser_key(tile_kernel *k, Session *s, const uint64_t *words, size_t n)
 {
     Text t;
     tile_context *c = k->context;
-    int64_t device[4] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes,
-        c->driver->info.l2_bytes, context_has_scratch(c) };
     uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
     text_init(&t, &s->arena);
     cache_key_text(&t, magic);
     cache_key_text(&t, context_key(c));
-    text_write(&t, (const char *)device, sizeof device);
+    chooser_key_device(k, &t);
     text_write(&t, (const char *)&declared, sizeof declared);
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, k->title);

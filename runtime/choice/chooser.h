@@ -39,10 +39,22 @@ static inline Choice *choice_at(const struct Chooser *c, int i)
     return &c->part[part][i - FIRST_PART * ((1 << part) - 1)];
 }
 
+/* An estimate as a Choice has it. */
+static inline double choice_ns(double ns) { return ns < 1e15 ? ns : 0; }
+
+/* ask.c: searches for the configuration of a launch with this key, and reports the answer, which lies in the
+ * session. False: there is nothing to choose. */
+bool ask_search(tile_kernel *, Session *, const LaunchArgs *, const uint64_t *key, SearchResult *);
+/* choose_programs.c: whether warps and CTAs are chosen for this kernel's variants, and which for the variant
+ * of this key, by the launch that it is compiled for. The result lies in the session; NULL: the passes
+ * decide. */
+bool chooses_programs(const tile_kernel *);
+const Choice *choose_programs(tile_kernel *, Session *, const LaunchArgs *, const uint64_t *key);
 /* choose.c: keeps a copy of the choice, if there is none like it; its number. */
 int chooser_add(tile_kernel *, const Choice *);
 /* choice_file.c: the entry of the disk cache for what a choice is remembered by; reads the choice from it
  * into the chooser, with its estimate; writes it. */
+void chooser_key_device(const tile_kernel *, Text *); /* adds what of the device decides a choice */
 CacheKey chooser_key(tile_kernel *, Session *, const uint64_t *words, size_t n);
 bool chooser_read(tile_kernel *, Session *, const CacheKey *, int *choice, double *ns);
 void chooser_write(tile_kernel *, Session *, const CacheKey *, const Choice *);

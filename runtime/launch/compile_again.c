@@ -92,6 +92,7 @@ bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 static void configure(Making *m, const FrontBinding *config, int n)
 {
     m->bindings = variant_bindings_with(m->k, m->v->key, config, n, &m->s->arena, &m->n_bindings);
+    if (m->programs) return; /* whatever is found has the name and the key of what was asked for */
     m->title = compile_title(m->s, m->k->name, m->bindings, m->n_bindings);
     making_key(m);
 }
@@ -103,6 +104,13 @@ static void take(Making *m, int other)
     if (other < 0) configure(m, c->config, c->n);
     else configure(m, c->other[other].config, c->other[other].n);
     m->v->other = other + 1;
+}
+
+void making_programs(Making *m)
+{
+    m->chosen = choose_programs(m->k, m->s, m->launch, m->v->key);
+    m->programs = m->chosen != NULL;
+    if (m->programs) take(m, -1);
 }
 
 /* The disk cache keeps a note for each chosen configuration: which configuration was taken instead, or "as
@@ -128,7 +136,7 @@ static const char *note_of(Making *m, int other)
 static bool may_change(const Making *m)
 {
     bool collapsed = m->v->key[0] >> KEY_COLLAPSED & ((1u << MOST_PAIRS) - 1);
-    return m->chosen && m->chosen->n_others && !collapsed && !m->k->accept;
+    return m->chosen && m->chosen->n_others && (m->programs || !collapsed) && !m->k->accept;
 }
 
 void making_recall(Making *m)
@@ -202,6 +210,7 @@ bool compile_for_other(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
             "to memory: %s is taken, of which %d do",
             bytes, note_of(m, taken), compiled->artifact.spill_bytes);
     const char *said = note_of(m, taken);
-    if (!(context->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&context->cache, &note, said, strlen(said));
+    if (!m->programs && !(context->flags & TILE_CONTEXT_NO_CACHE))
+        cache_write(&context->cache, &note, said, strlen(said));
     return true;
 }

@@ -212,7 +212,7 @@ bool kernel_key_gives(const tile_kernel *, const uint64_t *key, int i);
 tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
 /* The variant for a key if it is ready, or NULL. The second function compiles it if necessary. */
 Variant *kernel_ready(tile_kernel *, const uint64_t *key);
-tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
+tile_status kernel_variant(tile_kernel *, const LaunchArgs *, const uint64_t *key, Variant **out);
 /* grid.c: computes the extents by the dimensions of `compiled` into dims (room for all of them), and the
  * grid. */
 tile_status kernel_grid(
@@ -233,7 +233,7 @@ void kernel_key_passes(const tile_kernel *, Text *);
 /* tune_compile.c: the digest of an artifact's code and shape. */
 void artifact_digest(const Compiled *, uint8_t digest[32]);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
-tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
+tile_status variant_make(tile_kernel *, const LaunchArgs *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);
 /* A kernel like `k` with more bindings and without a tuning table, in context `c` of the same device. The
  * bindings' names must outlive it. */

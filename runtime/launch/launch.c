@@ -13,7 +13,7 @@ tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
     tile_status st = kernel_key(k, l, key);
     if (st || (*out = kernel_ready(k, key))) return st;
     st = kernel_nothing(k, l, key, &nothing);
-    return st || nothing ? st : kernel_variant(k, key, out);
+    return st || nothing ? st : kernel_variant(k, l, key, out);
 }
 
 /* The threads that a launch on the CPU is worth. */

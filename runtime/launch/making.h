@@ -10,6 +10,7 @@ typedef struct Making {
     tile_kernel *k;
     Variant *v;
     Session *s;
+    const LaunchArgs *launch; /* that asked for it first */
     CompileOptions options;
     const FrontBinding *bindings;
     size_t n_bindings;
@@ -17,6 +18,7 @@ typedef struct Making {
     const char *title;
     CacheKey cache_key;
     const Choice *chosen;      /* NULL: the configuration is given */
+    bool programs;             /* `chosen` says of warps and CTAs alone (choose_programs.c) */
     bool settled;              /* it was compared with those that may be taken instead */
     double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
 } Making;
@@ -36,6 +38,8 @@ static inline CompileJob making_job(const Making *m, Ast *ast, const CompileOpti
 bool compile_for_fewer(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_more(Making *, Ast *, Compiled *compiled, Compiled *text);
 bool compile_for_other(Making *, Ast *, Compiled *compiled, Compiled *text);
+/* Chooses warps and CTAs by the launch. */
+void making_programs(Making *);
 /* Takes the configuration that an earlier process took instead of the chosen one. */
 void making_recall(Making *);
 /* Whether this code spills so much that other configurations should be compared with it. */

@@ -140,6 +140,10 @@ void kernel_key_passes(const tile_kernel *k, Text *t)
     cache_key_text(t, p->approx ? p->ftz ? "approx ftz" : "approx" : p->ftz ? "ftz" : "");
 }
 
+/* Whether warps and CTAs are chosen: where no table's entry, choice or tuner says what to compile. */
+static bool searches_programs(const Making *m)
+{ return !(m->v->key[0] >> 8) && !m->k->accept && chooses_programs(m->k); }
+
 void making_key(Making *m)
 {
     tile_kernel *k = m->k;
@@ -157,6 +161,7 @@ void making_key(Making *m)
     /* fits32, extents31 and all facts. The row of the table only selected bindings, which are part of the
      * title, but its number costs little. */
     text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
+    if (searches_programs(m)) chooser_key_device(k, &t);
     m->cache_key = cache_key(t.data, t.len);
 }
 
@@ -268,6 +273,7 @@ static tile_status compile(Making *m)
     const void *bytes;
     size_t size;
     Ast *ast = module_parse(m->k->module, m->s);
+    if (searches_programs(m)) making_programs(m);
     CompileJob job = making_job(m, ast, &m->options);
     bool ok = ast && compile_kernel(&job, &compiled);
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
@@ -323,6 +329,7 @@ static void remember(tile_kernel *k, Variant *v)
 
 typedef struct Make {
     tile_kernel *k;
+    const LaunchArgs *l;
     Variant *v;
     bool *permanent;
     tile_status status;
@@ -339,7 +346,7 @@ static void make_guarded(void *p)
     session_init(&s, c->alloc);
     s.binder = BINDER;
     arena_init(&v->arena, c->alloc, &s.oom);
-    Making m = { .k = k, .v = v, .s = &s };
+    Making m = { .k = k, .v = v, .s = &s, .launch = call->l };
     int jumped = setjmp(s.oom);
     tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
     v->ms = clock_ms() - start;
@@ -365,9 +372,9 @@ static void make_guarded(void *p)
     call->status = st;
 }
 
-tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
+tile_status variant_make(tile_kernel *k, const LaunchArgs *l, Variant *v, bool *permanent)
 {
-    Make call = { k, v, permanent, TILE_OK };
+    Make call = { k, l, v, permanent, TILE_OK };
     tile_status st = context_on_stack(k->context, make_guarded, &call);
     return st ? st : call.status;
 }

@@ -62,7 +62,8 @@ static Variant *add(tile_kernel *k, const uint64_t *key, uint64_t hash)
 
 /* One thread compiles, and the others that need the same variant wait for it. After a failure for lack of
  * memory or device, the next launch tries again; a variant that does not compile is remembered. */
-static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Variant **out)
+static tile_status miss(
+    tile_kernel *k, const LaunchArgs *l, const uint64_t *key, uint64_t hash, Variant **out)
 {
     if (context_sealed(k->context)) return kernel_refuse(k, key, NULL);
     lock_enter(&k->lock);
@@ -84,7 +85,7 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
         atomic_store(&v->state, VARIANT_COMPILING);
         v->forks = fork_count();
         lock_leave(&k->lock);
-        st = variant_make(k, v, &permanent);
+        st = variant_make(k, l, v, &permanent);
         lock_enter(&k->lock);
         v->failure = st;
         atomic_store_explicit(&v->state,
@@ -106,8 +107,8 @@ Variant *kernel_ready(tile_kernel *k, const uint64_t *key)
     return v && atomic_load_explicit(&v->state, memory_order_acquire) == VARIANT_READY ? v : NULL;
 }
 
-tile_status kernel_variant(tile_kernel *k, const uint64_t *key, Variant **out)
+tile_status kernel_variant(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, Variant **out)
 {
     *out = kernel_ready(k, key);
-    return *out ? TILE_OK : miss(k, key, hash_key(key, k->key_words), out);
+    return *out ? TILE_OK : miss(k, l, key, hash_key(key, k->key_words), out);
 }

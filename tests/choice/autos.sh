@@ -46,6 +46,8 @@ spans S=4096 N=1048576 D=256
 pixels H=8192 W=3840
 halved H=4096 W=4096
 experts M=4096 N=4096 K=4096 E=8
+pieces M=262144 E=4194304 K=262144 N=64
+until M=65536 N=16384
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# programs.sh COSTS SOURCE_FOLDER: other warps for the best sizes are chosen where both estimates are clearly lower, and not where only one
-# of them is; what the source says stays.
+# programs.sh COSTS SOURCE_FOLDER: other warps for the best sizes, or of a kernel that lists nothing to choose, are chosen where both
+# estimates are clearly lower, and not where only one of them is; of the latter kernels also not where launches of fewer programs or of
+# more would take longer, nor where nothing says how many rounds a loop has. Bounds are chosen by which all programs run at once. What the source says stays.
 set -u
 costs=$1 kernels=$2/bench/ported/kernels failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -9,7 +10,7 @@ takes() {
     local wanted=$1 file=$2 kernel=$3
     shift 3
     said=$("$costs" --choose --device-model=h200 "$file" "$kernel" cuda:sm_90a "$@" 2>&1)
-    [ "${said%%:*}" = "$wanted" ] || { echo "FAIL: $kernel $*: ${said:-nothing}, not $wanted"; failures=1; }
+    [ "${said%%:*}" = "$wanted" ] || { echo "FAIL: $kernel $*: ${said:-nothing is to be chosen}, not $wanted"; failures=1; }
 }
 rows="M=8192 N=8192"
 # shellcheck disable=SC2086
@@ -19,4 +20,13 @@ sed -E 's/^( +grid \(.*\))$/\1 hint (warps = 16)/' "$kernels/sinkhorn_rows.tile"
 grep -q 'hint (warps = 16)' "$work/sinkhorn_rows.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 # shellcheck disable=SC2086
 takes TM=2 "$work/sinkhorn_rows.tile" sinkhorn_rows $rows
+takes warps=8 "$kernels/rwkv6_recurrent.tile" rwkv6_recurrent B=8 H=16 T=1024 K=64 V=64
+takes warps=4 "$kernels/viterbi.tile" viterbi B=128 T=256 S=64
+takes occupancy=8 "$kernels/paged_attention_blocks.tile" paged_attention_blocks S=64 H=16 D=128 E=16 NB=4096 MB=64
+takes "as declared" "$kernels/triangular_inverse.tile" triangular_inverse B=4 H=16 T=4096
+takes "as declared" "$kernels/householder_qr.tile" householder_qr B=4096 M=32 N=32
+takes "as declared" "$kernels/splat_tiles.tile" splat_tiles TY=64 TX=64 N=1000000 K=1048576
+sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
+grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
+takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64
 exit $failures

@@ -62,7 +62,7 @@ expect "*k.tile:18:8:*few<*> $reach 4 programs do not fill 132 multiprocessors*m
     --kernel=few -D M=4 -D N=1048576
 expect "*k.tile:30:*powers<N=16777216> is estimated to be bound by arithmetic on h100*memory alone would take*\`approx\`*" \
     --kernel=powers -D N=16777216
-expect "*k.tile:40:*combined<*> $reach it is bound by arithmetic*arithmetic alone would take*" \
+expect "*k.tile:41:*combined<*> $reach it is bound by arithmetic*arithmetic alone would take*" \
     --kernel=combined -D M=65536 -D N=256
 # without --wperf nothing is said
 "$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline &&

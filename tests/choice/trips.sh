@@ -2,7 +2,8 @@
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
 # and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
-# and additions to an element that is the same for all programs.
+# and additions to an element that is the same for all programs. Loops that data may end go half of their way; lanes that hold nothing
+# count as those that do. What consumers load to registers before a product.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -84,6 +85,26 @@ kernel totals(in f32 X[M, N], inout f32 ALL[2], inout f32 ROWS[M], const int TN 
     atomic_add(ALL[1], sum(x * x, drop = true));
     atomic_add(ROWS[i], max(x, axis = 0, drop = true));
 }
+kernel until(in f32 X[M, N], out i32 AT[M], const int T = 32) grid (M) hint (warps = 1)
+{
+    let r = program_id();
+    for j in 0 .. cdiv(N, T) {
+        let over = any(load(X[r, j*T +: T]) > 0.5, drop = true);
+        if over {
+            store(AT[r], i32(j*T));
+            return;
+        }
+    }
+    store(AT[r], -1);
+}
+kernel filtered(in f16 X[B, H, W, C], in f16 DW[4, C], in f16 PW[C, CO], out f16 Y[B, H, W, CO], const int TX = 64)
+    grid (cdiv(W, TX), H, B)
+{
+    let (x, h, b) = program_id();
+    var acc = zeros([TX, C], f32);
+    const for s in 0 .. 4 { acc += f32(load(X[b, h, x*TX + s - 1 +: TX, :])) * f32(load(DW[s, :]))[None, :]; }
+    store(Y[b, h, x*TX +: TX, :], f16(mma(f16(max(acc, 0.0)), load(PW[:, :]))));
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -117,3 +138,13 @@ expect totals TN=64,\ pack=8 queued 16 M=8192 N=8192
 # A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
 expect least TM=32 alu 8224 M=8192 N=64
 expect place TM=32 alu 36896 M=8192 N=64
+# A loop that returns when it has found something: half of 256 rounds, or of 1024. Rounds of half a warp take as long as those of a whole
+# one.
+expect until T=32 trips 128 M=4096 N=8192
+expect until T=8 trips 512 M=4096 N=8192
+expect until T=16 alu 107010 M=4096 N=8192
+expect until T=32 alu 53506 M=4096 N=8192
+# Four tiles of 64 x 128, which are 32 words of a thread of one warpgroup each, and four rows.
+expect filtered TX=64 before 144 B=32 H=56 W=56 C=128 CO=128
+# Warps that load and multiply alike wait as others do.
+expect filtered TX=32 before 0 B=32 H=56 W=56 C=128 CO=128

@@ -69,6 +69,9 @@ has '^gemm<.*> for cuda:sm_80$'
 has '^  extents that -D does not give: [KN], [KN]; 1024 stands for each$'
 printf 'kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 128)) { let i = program_id()*128; store(Y[i +: 128], load(X[i +: 128])); }' >plain.tile
 "$tilec" explain plain.tile --device=gb10 -o out.txt || fail "a kernel without a tune block on a GB10"
+has '^  as declared, of 1 configurations; estimated at [0-9.]+ us, bound by '
+sed 's/) {/) hint (warps = 1) {/' plain.tile >hinted.tile
+"$tilec" explain hinted.tile --device=gb10 -o out.txt || fail "a kernel whose hints stay on a GB10"
 has '^  nothing is to be chosen; estimated at [0-9.]+ us, bound by '
 expect 2 "there is no device \`soup\`; known are h100, " "$tilec" explain "$k/silu.tile" --device=soup
 expect 2 "a100 runs code for cuda:sm_80, not for cuda:sm_90a" "$tilec" explain "$k/silu.tile" --device=a100 --target=cuda:sm_90a

@@ -58,6 +58,7 @@ static void add(Cost *to, const Cost *c)
     to->held = larger(to->held, c->held);
     to->loaded = larger(to->loaded, c->loaded);
     to->round = larger(to->round, c->round);
+    to->before = larger(to->before, c->before);
     to->copied = fmax(to->copied, c->copied);
     if (c->stages && (!to->stages || c->stages < to->stages)) to->stages = c->stages;
     to->ring = c->ring;
@@ -68,6 +69,7 @@ static void add(Cost *to, const Cost *c)
     to->shifted |= c->shifted;
     to->wide |= c->wide;
     to->ragged |= c->ragged;
+    to->open |= c->open;
     to->tiled |= c->tiled;
     to->chained |= c->chained;
     to->uncertain |= c->uncertain;
@@ -92,13 +94,23 @@ static double bytes_touched(const Func *f, const EvalEnv *env)
     return all;
 }
 
-/* What comes from memory and goes there if each tensor is moved once: what is changed of one goes both ways.
- * written: the bytes of each that are stored. */
-static double bytes_moved_once(const Func *f, const EvalEnv *env, const double *written)
+/* Bytes of each tensor that all programs load and store. */
+typedef struct Moved {
+    double read[MOST_PARAMS], written[MOST_PARAMS];
+} Moved;
+
+/* What comes from memory and goes there if each tensor is moved once: what is changed of one goes both ways,
+ * and of one of more than `large` bytes, such as the pages of a cache, in which programs may look things up,
+ * no more than they load. */
+static double bytes_moved_once(const Func *f, const EvalEnv *env, const Moved *moved, double large)
 {
-    double all = bytes_touched(f, env);
-    for (int k = 0; k < f->n_params && k < MOST_PARAMS; k++)
-        if (f->params[k].kind == PARAM_INOUT) all += fmin(written[k], cost_tensor_bytes(f, env, k));
+    double all = 0;
+    for (int k = 0; k < f->n_params; k++) {
+        const double size = cost_tensor_bytes(f, env, k);
+        const bool known = size > large && k < MOST_PARAMS && moved->read[k] > 0;
+        all += f->params[k].kind == PARAM_IN && known ? fmin(moved->read[k], size) : size;
+        if (f->params[k].kind == PARAM_INOUT && k < MOST_PARAMS) all += fmin(moved->written[k], size);
+    }
     return all;
 }
 
@@ -211,10 +223,9 @@ static CostWalk walk_of(
     return w;
 }
 
-/* The sums over SAMPLES programs, and the work of the heaviest as a ratio to their mean. written: what all
- * programs store of each tensor. */
+/* The sums over SAMPLES programs, and the work of the heaviest as a ratio to their mean. */
 static void count_samples(
-    const CostWalk *fresh, const EvalEnv *env, int64_t programs, Cost *out, double *written)
+    const CostWalk *fresh, const EvalEnv *env, int64_t programs, Cost *out, Moved *moved)
 {
     double sum = 0, most = 0;
     for (int k = 0; k < SAMPLES; k++) {
@@ -228,7 +239,8 @@ static void count_samples(
         w.c.again = w.c.in;
         for (int p = 0; p < MOST_PARAMS; p++) {
             w.c.again -= w.site[p];
-            written[p] += w.written[p] * (double)programs / SAMPLES;
+            moved->read[p] += w.read[p] * (double)programs / SAMPLES;
+            moved->written[p] += w.written[p] * (double)programs / SAMPLES;
         }
         double x = weight(&w.c);
         sum += x;
@@ -269,8 +281,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
 {
     *out = (Cost){ 0 };
     CostWalk w = walk_of(s, f, code, env, d);
-    double written[MOST_PARAMS] = { 0 };
-    count_samples(&w, env, programs, out, written);
+    Moved moved = { 0 };
+    count_samples(&w, env, programs, out, &moved);
 #define DIVIDE(x) out->x /= SAMPLES;
     MEANS(DIVIDE)
 #undef DIVIDE
@@ -278,7 +290,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->loops = loops;
     out->shifted &= !loops; /* passes/kernel/lower.c, rows_at_once */
     out->unique = bytes_touched(f, env);
-    out->memory = bytes_moved_once(f, env, written);
+    const bool products = out->ring > 0 || out->wgmma + out->mma > 0;
+    out->memory = bytes_moved_once(f, env, &moved, products ? INFINITY : (double)d->l2_bytes);
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
     w.walk = SAMPLES; /* what samples found out is not known in the walks that follow */
@@ -317,6 +330,17 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->packed = f->packed > 0;
     out->pingpong = code->plan->pingpong;
     out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;
+}
+
+Cost cost_with_programs(const Cost *c, int64_t programs)
+{
+    Cost out = *c;
+    const double times = (double)programs / (double)c->programs;
+    out.programs = programs;
+    out.groups = (int64_t)ceil((double)c->groups * times);
+    out.unique *= times;
+    out.memory *= times;
+    return out;
 }
 
 Loc cost_line(Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,

@@ -66,6 +66,8 @@ typedef struct Cost {
     double copied; /* copies of 4 or 8 bytes that a thread issues in one round */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach; without roles, those of the loads that are waited for together (waits) */
+    int before; /* words of a thread that consumers load to registers, once for a program, for an operand of
+                   a product behind these loads */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, bulk;
     bool pixels;   /* TMA's im2col mode brings operands */
@@ -74,6 +76,7 @@ typedef struct Cost {
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
     bool tiled;    /* loops take the tiles of ranges between loaded offsets one after the other */
     bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
+    bool open;     /* data end a loop, and nothing says after how many rounds at most */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
     bool packed;   /* several programs are one (passes/tile/program/pack.c) */
@@ -104,6 +107,8 @@ const char *bound_name(Bound);
 /* `f` was lowered, `code` emitted of it. env: extents, scalars, strides, and the grid. */
 void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
     const CostDevice *, Cost *out);
+/* The same of a launch with so many programs, of which each moves as many bytes. */
+Cost cost_with_programs(const Cost *, int64_t programs);
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
 /* The same where programs without products take registers for all tiles that are in use at once, and a warp

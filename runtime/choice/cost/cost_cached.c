@@ -156,6 +156,7 @@ void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
 {
     w->c.in += bytes;
     if (param >= MOST_PARAMS) return;
+    w->read[param] += bytes;
     bool together = op_family(i->op) == OPS_RING && w->site_block[param] == i->block;
     w->site_block[param] = i->block;
     w->site_here[param] = bytes + (together ? w->site_here[param] : 0);

@@ -1,4 +1,4 @@
-/* cost_loops.c: of cost: how often loops run whose bounds are loaded. */
+/* cost_loops.c: of cost: how often loops run whose bounds are loaded, or that data end. */
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
@@ -86,4 +86,48 @@ double cost_unknown_iterations(CostWalk *w, Block *body)
         if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
     }
     return x.most >= 1 ? ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
+}
+
+static const Value *past_casts(const Value *v)
+{
+    while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
+    return v;
+}
+
+/* The value that v has to stay below for `test` to hold; NULL: none is known. */
+static const Value *bound_in(const Value *test, const Value *v, int depth)
+{
+    const Instr *i = test->def;
+    if (!i || depth > MOST_DEPTH) return NULL;
+    if (i->op == OP_LT) return past_casts(ir_operand(i, 0)) == v ? ir_operand(i, 1) : NULL;
+    if (i->op != OP_AND) return NULL;
+    const Value *first = bound_in(ir_operand(i, 0), v, depth + 1);
+    return first ? first : bound_in(ir_operand(i, 1), v, depth + 1);
+}
+
+/* Rounds until carried value `at` reaches what the loop's test compares it with; 0: not known. */
+static double rounds_until(CostWalk *w, const Instr *loop, int at)
+{
+    const Block *test = loop->blocks[0], *body = loop->blocks[1];
+    const Value *hi = bound_in(ir_operand(ir_terminator(test), 0), test->args[at], 0),
+                *next = past_casts(ir_operand(ir_terminator(body), at));
+    int64_t from, to, step;
+    if (!hi || ir_operand(ir_terminator(test), at + 1) != test->args[at]) return 0;
+    if (!next->def || next->def->op != OP_ADD || past_casts(ir_operand(next->def, 0)) != body->args[at])
+        return 0;
+    const bool known = cost_as_int(w, ir_operand(loop, at), &from) && cost_as_int(w, hi, &to) &&
+                       cost_as_int(w, ir_operand(next->def, 1), &step);
+    return known && step > 0 && to > from ? ceil((double)(to - from) / (double)step) : 0;
+}
+
+/* What ends it, data as a rule, does so after half of the rounds that its counter allows, about: so tiles of
+ * different sizes go the same way. */
+double cost_open_iterations(CostWalk *w, const Instr *loop)
+{
+    for (int k = 0; k < loop->n_results; k++) {
+        double all = rounds_until(w, loop, k);
+        if (all > 0) return ceil(all / 2);
+    }
+    w->c.open = true;
+    return COST_UNKNOWN_ITERATIONS;
 }

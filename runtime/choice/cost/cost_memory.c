@@ -2,8 +2,9 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
-enum { LINE = 128, WARP = 32, LANES = 128 };
+/* Bytes that one access of a warp reaches at a time, and that come from L2 at least; lanes of a warp, and of
+ * a multiprocessor. */
+enum { LINE = 128, SECTOR = 32, WARP = 32, LANES = 128 };
 
 /* Bytes of a window that lie inside the tensor, in the mean over its places. */
 double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
@@ -330,6 +331,16 @@ static void wait_for_it(CostWalk *w, const Instr *i, double times)
     w->waits = i->block;
 }
 
+/* Nothing runs ahead of what consumers load to registers, once for a program, to compute an operand of a
+ * product behind it. */
+static void load_before_product(CostWalk *w, const Instr *load)
+{
+    bool before = false;
+    if (!w->roles || w->producer || w->loops) return;
+    for (const Instr *i = load->next; i; i = i->next) before |= op_family(i->op) == OPS_PRODUCT;
+    if (before) w->c.before += cost_words(w, ir_result(load)->type);
+}
+
 /* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
 static double shifted(const CostWalk *w, const Instr *i)
 {
@@ -434,6 +445,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             w->c.own += fresh * bytes * times;
             w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
             wait_for_it(w, i, times);
+            load_before_product(w, i);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
             int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
@@ -447,7 +459,10 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         double access = w->model->access;
         access += cost_lines_beside(w, i, &m);
-        w->c.alu += fresh * (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
+        const Type *tile = i->op == OP_LOAD ? ir_result(i)->type : m.values[0]->type;
+        const double idle =
+            w->roles || tile->kind != TYPE_TILE ? 1 : cost_lanes(w, tile) / (double)type_elements(tile);
+        w->c.alu += fresh * (shift > 0 ? shift : idle * whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }
@@ -461,11 +476,13 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.own += n * size * times;
+        if (m.param < MOST_PARAMS) w->read[m.param] += n * fmax(size, SECTOR) * times;
         w->c.fetched += n * size * times;
         w->c.ahead += n * size;
         wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
     } else wrote(w, m.param, n * size * times);
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
+    const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
+    w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;
 }

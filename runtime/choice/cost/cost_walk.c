@@ -6,11 +6,9 @@ enum { WARPGROUP = 128, MOST_ITERATIONS_NAMED = 64 };
 
 /* --- single operations ------------------------------------------------------------------------------- */
 
-/* Lane operations of one operation on a tile: every thread computes each of the registers that it holds. Of a
- * row of statistics several lanes hold copies. */
-static double lanes_of(const CostWalk *w, const Type *t)
+double cost_lanes(const CostWalk *w, const Type *t)
 {
-    double registers = w->plan ? layout_regs(layouts_get(&w->plan->layouts, t)) : 1;
+    double registers = w->plan && t->layout ? layout_regs(layouts_get(&w->plan->layouts, t)) : 1;
     return fmax((double)type_elements(t), registers * w->threads);
 }
 
@@ -18,8 +16,9 @@ static double lanes_of(const CostWalk *w, const Type *t)
  * thread gets the other one's and combines the two. */
 static double exchange(const CostWalk *w, const Type *t, bool positions)
 {
-    if (t->kind != TYPE_TILE || !t->layout) return 0;
-    double all = lanes_of(w, t), holders = all / (double)type_elements(t);
+    const bool one = t->kind == TYPE_SCALAR; /* which each thread gets */
+    if (!one && (t->kind != TYPE_TILE || !t->layout)) return 0;
+    double all = one ? w->threads : cost_lanes(w, t), holders = one ? all : all / (double)type_elements(t);
     double step = positions ? w->model->position_step : w->model->exchange_step;
     return holders > 1 ? step * all * log2(holders) : 0;
 }
@@ -43,7 +42,7 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
 {
     const Type *t = i->n_results ? i->results[0].type : NULL;
     if (!t || t->kind != TYPE_TILE || !t->layout) return;
-    double n = lanes_of(w, t) * times;
+    double n = cost_lanes(w, t) * times;
     elements(w, i, n);
     if (i->op == OP_SLIDE && ir_attr_int(i, ATTR_START, 0) * dtype_bytes(t->dtype) % 4)
         w->c.alu += n * dtype_bytes(t->dtype) / 4;
@@ -189,9 +188,12 @@ static void open_while(CostWalk *w, const Instr *i, double times)
     if (ir_loop_is(i, LOOP_CARRIED)) carried(w, i, times);
     else if (ir_loop_is(i, LOOP_JOINED)) joined(w, i, times);
     else { /* the kernel's own, whose trip count no walk decides */
+        const double rounds = w->roles ? 1 : cost_open_iterations(w, i);
         w->c.uncertain |= w->roles && !w->producer && !only_scalars(i);
-        for (int k = 0; k < i->n_blocks; k++)
-            walk(w, i->blocks[k], times * (w->roles ? 1 : COST_UNKNOWN_ITERATIONS));
+        w->loops++;
+        for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * rounds);
+        w->loops--;
+        if (!w->traffic) cost_loop_waits(w, i, times * rounds);
     }
 }
 
@@ -289,7 +291,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
     OpFamily f = op_family(i->op);
     bool scans = f == OPS_SCAN || f == OPS_SORT || i->op == OP_SCAN;
     if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
-        double n = (double)type_elements(ir_operand(i, 0)->type) * times;
+        double n = cost_lanes(w, ir_operand(i, 0)->type) * times;
         if (i->op == OP_REDUCE) /* a function of the kernel's own combines them */
             for (const Instr *x = i->blocks[0]->first; x; x = x->next) elements(w, x, n);
         else w->c.alu += n * (scans ? w->model->scan_element : 1);

@@ -55,6 +55,7 @@ typedef struct CostWalk {
     struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
     struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
     double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
+    double read[MOST_PARAMS];    /* the same of those that are loaded; of gathered elements their sectors */
     CostLine *lines;             /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
@@ -156,6 +157,11 @@ double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
  * cycles as a warp's access reaches more lines than the fewest that hold as much. */
 double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
 
+/* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
+ * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
+ * copies. */
+double cost_lanes(const CostWalk *, const Type *);
+
 /* cost_waits.c: counts how often threads wait for loads to registers in so many rounds of a loop: loads of
  * rounds that are taken together, or issued so many rounds ahead, are under way at once. */
 void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);
@@ -163,6 +169,8 @@ void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);
 /* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
 enum { COST_UNKNOWN_ITERATIONS = 16 };
 double cost_unknown_iterations(CostWalk *, Block *body);
+/* The same of a kernel's own `while`. */
+double cost_open_iterations(CostWalk *, const Instr *loop);
 /* cost_offsets.c: about how often the loop runs, if it has loops of its own and its bounds follow from
  * loaded offsets; 0: not known. */
 double cost_mean_iterations(CostWalk *, const Instr *loop);

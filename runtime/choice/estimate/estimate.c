@@ -216,6 +216,14 @@ static double work_time(const Estimate *e, double groups)
     return longer ? other + unhidden(e, groups) * products : products + unhidden(e, groups) * other;
 }
 
+/* How often a program waits for loads that nothing runs ahead of. Those of consumers wait for each other
+ * where the registers do not hold them all. */
+static double stalls(const Cost *c)
+{
+    const double free = fmax(1, c->room - c->live);
+    return c->stalls + c->waits + ceil(c->before / free);
+}
+
 static void estimate_iteration(Estimate *e)
 {
     Iteration *t = &e->iteration;
@@ -232,11 +240,11 @@ static void estimate_iteration(Estimate *e)
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
-    double slower = slowdown(e), stalls = m->stall_part * m->latency * (e->c->stalls + e->c->waits);
+    double slower = slowdown(e), stalled = m->stall_part * m->latency * stalls(e->c);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     double ahead = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async);
     t->alone = fmax(ahead, estimate_loaded_before(e, ahead)) + m->iteration + meeting_time(e);
-    t->alone += (stalls + m->drain * e->c->drains) / e->iterations;
+    t->alone += (stalled + m->drain * e->c->drains) / e->iterations;
     t->alone *= slower;
 }
 

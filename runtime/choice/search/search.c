@@ -345,6 +345,10 @@ static int walk(Search *z)
     z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
     if (search_has_autos(z)) return search_programs(z, search_autos_with_hints(z));
+    if (!z->tune->n) {
+        search_estimate(z);
+        return search_programs(z, 0);
+    }
     if (z->p->only_if_needed || !z->p->device.model) search_estimate(z);
     bool fits = first->ns < INFINITY;
     if (fits && (z->p->only_if_needed || first->programs >= z->p->device.units)) return 0;
@@ -407,21 +411,35 @@ static double margin(const Search *z, const SearchPoint *found, const SearchPoin
     return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
 }
 
+/* The kernel's `tune` block; an empty one where only warps and CTAs are chosen, NULL where nothing is. */
+static const FrontTune *block_of(const Search *z)
+{
+    const SearchProblem *p = z->p;
+    const FrontTune *t = frontend_tune(z->ast, p->kernel);
+    const bool lacks = !t && !p->only_if_needed && p->device.model &&
+                       search_lacks_block(z->front, p->bindings, p->n_bindings, p->device.target);
+    if (!lacks) return t;
+    FrontTune *none = arena_new(&z->s->arena, FrontTune);
+    *none = (FrontTune){ .kernel = p->kernel };
+    return none;
+}
+
 bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
 {
     Search *z = arena_new(&s->arena, Search);
     *z = (Search){ .p = p, .s = s };
     *out = (SearchResult){ .ns = INFINITY, .declared_ns = INFINITY };
-    if (!(z->ast = p->parse(p->user, s)) || !(z->tune = frontend_tune(z->ast, p->kernel))) return false;
+    if (!(z->ast = p->parse(p->user, s))) return false;
     z->front = frontend_kernel_find(z->ast, p->kernel);
+    if (!(z->tune = block_of(z))) return false;
     search_add_names(z);
     if (!z->n_names) return false;
     search_open_workers(z);
     int found = walk(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
-    int best = (int)(b - z->point), kept = search_kept(z, best);
-    b = &z->point[kept == best ? search_rows(z, best) : kept];
+    int best = (int)(b - z->point), kept = z->tune->n ? search_kept(z, best) : best;
+    if (z->tune->n) b = &z->point[kept == best ? search_rows(z, best) : kept];
     search_close_workers(z);
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_BOUND);
     out->automatic = search_declares_auto(z);

@@ -49,7 +49,11 @@ typedef struct SearchResult {
 /* What an estimate is multiplied by before it is compared, where it is known to be too low. declared: of the
  * configuration that the source declares. */
 double search_doubt(const Cost *, const DeviceModel *, bool declared);
-/* The result lies in the session. False: the kernel has no `tune` block, or nothing in it is free. */
+/* search_programs.c: whether warps and CTAs are chosen for a kernel that has no `tune` block: neither its
+ * source nor these bindings say anything of them. */
+bool search_lacks_block(const FrontKernel *, const FrontBinding *, int n, const Target *);
+/* The result lies in the session. False: there is nothing to choose: the kernel has no `tune` block, and what
+ * search_lacks_block says does not hold; or nothing in it is free. */
 bool search_configuration(Session *, const SearchProblem *, SearchResult *);
 /* The advice of cost_advise about the configuration, for callers that show performance notes. It compiles the
  * kernel once more, whose own notes are dropped. The notes' places lie in sources of the session. */

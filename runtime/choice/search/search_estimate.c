@@ -6,7 +6,10 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-enum { FEW_STAGES = 2 };
+enum {
+    FEW_STAGES = 2,
+    MANY = 256 /* programs of a multiprocessor, of which the last round is a small part */
+};
 
 static int bind_extent(const Search *z, const char *dimension, FrontBinding *out, int n)
 {
@@ -113,6 +116,7 @@ static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
     p->uncertain = c->uncertain;
     p->cp_async = c->cp_async > 0;
     p->ragged = c->ragged;
+    p->open = c->open;
     p->trips = (p->waits = c->trips + c->trips_ahead) > 0;
     p->few_stages = c->consumers > 0 && c->stages > 0 && c->stages <= FEW_STAGES;
     p->one_stage = p->few_stages && c->stages <= 1;
@@ -126,6 +130,13 @@ static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
     p->iterations = c->iterations;
     p->nearby = c->nearby;
     p->again = c->again / fmax(1, c->in);
+}
+
+/* The careful estimate of a launch that has so many times the programs. */
+static double of_launch(const Cost *c, const CostDevice *d, double times)
+{
+    const Cost other = cost_with_programs(c, fmax(1, ceil((double)c->programs * times)));
+    return cost_estimate_carefully(&other, d);
 }
 
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
@@ -177,6 +188,10 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     const double doubt = search_doubt(&cost, q->device.model, p == &z->point[0]);
     p->ns = doubt * cost_estimate(&cost, &q->device, &p->bound);
     p->careful = doubt * cost_estimate_carefully(&cost, &q->device);
+    const double few = (double)q->device.units / (double)z->point[0].programs;
+    if (z->tune->n) return;
+    p->few = doubt * of_launch(&cost, &q->device, few);
+    p->many = doubt * of_launch(&cost, &q->device, MANY * few);
 }
 
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)

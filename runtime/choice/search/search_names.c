@@ -157,14 +157,6 @@ static void add_divisors(Search *z)
         .values = { { FRONT_BOOL, { .b = false } }, { FRONT_BOOL, { .b = true } } } };
 }
 
-/* Whether the source or the launch says how the programs run: then all of it stays. */
-static bool says_of_programs(const Search *z)
-{
-    bool said = z->front->hinted;
-    for (int i = 0; i < z->p->n_bindings; i++) said |= hint_find(z->p->bindings[i].name) != NULL;
-    return said;
-}
-
 /* Whether or not a block names these hints, if sizes of products are chosen, loops of few programs are
  * divided, and neighbouring programs load together; of other kernels programs have other numbers of warps. */
 static void add_hints(Search *z)
@@ -172,10 +164,11 @@ static void add_hints(Search *z)
     static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
     static const int warps[] = { 1, 2, 4, 8, 16 };
     static const int ctas[] = { 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32 };
-    if (!z->p->device.model || search_on_cpu(z) || !search_has_autos(z)) return;
+    if (!z->p->device.model || search_on_cpu(z) || (z->tune->n && !search_has_autos(z))) return;
     if (!z->front->products && z->p->device.target->kind == TARGET_CUDA) {
         add_hint(z, "warps", warps, sizeof warps / sizeof *warps);
-        if (!says_of_programs(z)) add_hint(z, "occupancy", ctas, sizeof ctas / sizeof *ctas);
+        if (!search_says_of_programs(z->front, z->p->bindings, z->p->n_bindings))
+            add_hint(z, "occupancy", ctas, sizeof ctas / sizeof *ctas);
     }
     if (!z->front->products || z->p->device.target->cluster_ctas < 2) return;
     add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);

@@ -73,12 +73,15 @@ typedef struct SearchPoint {
                              spills adds to ns */
     double careful;       /* the careful estimate, as ns is the plain one */
     double nearby;        /* bytes that a CTA adds to what others of its group of multiprocessors load */
+    double few, many;     /* without a `tune` block: the careful estimates of launches in which each
+                             multiprocessor has one program of the declared configuration, and many; else 0 */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
     bool divided;                   /* loops are, among CTAs */
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                    /* its loops walk over ranges between loaded offsets */
+    bool open;                      /* data end them, nobody knows after how many rounds */
     bool warps_given, trips;        /* it is said how many warps there are; loops wait for what they load */
     double waits;                   /* how often they do, in a program */
     bool cluster_given;             /* it is said whether they are to */
@@ -218,8 +221,9 @@ int search_hint_name(const Search *, HintId); /* the name of a hint that is sear
 void search_others(Search *, int best, SearchResult *out);
 
 /* search_programs.c: the point to take for `best`, whose programs may have other warps, and CTAs other
- * bounds.
+ * bounds. Whether the source or the bindings say how the programs run: then all of it stays.
  */
+bool search_says_of_programs(const FrontKernel *, const FrontBinding *, int n);
 int search_programs(Search *, int best);
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */

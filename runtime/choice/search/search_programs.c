@@ -5,13 +5,27 @@
  * of the launch says.
  *
  * It is looked at for kernels without products and without rows that shared memory may keep (search_kept.c),
- * whose source and launch say nothing of it. */
+ * whose source and launch say nothing of it. Kernels that list nothing to choose have one search for all
+ * extents (choose_programs.c), so that what they take may not be much worse for launches of fewer programs or
+ * of more. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
 /* The ratio below which both estimates, the plain and the careful one, must be for other warps and CTAs to be
  * taken (bench/notes/choice.md, "Rows and registers"). */
 static const double BETTER = 0.9;
+/* The ratio that estimates of launches of other extents may have then. */
+static const double NOT_MUCH_WORSE = 1 / 0.9;
+
+bool search_says_of_programs(const FrontKernel *k, const FrontBinding *b, int n)
+{
+    bool said = k->hinted;
+    for (int i = 0; i < n; i++) said |= hint_find(b[i].name) != NULL;
+    return said;
+}
+
+bool search_lacks_block(const FrontKernel *k, const FrontBinding *b, int n, const Target *t)
+{ return t->kind == TARGET_CUDA && !k->products && !search_says_of_programs(k, b, n); }
 
 static void consider(Search *z, int from, int name, int value)
 {
@@ -45,6 +59,9 @@ static void consider_ctas(Search *z, int from, int name)
     }
 }
 
+static bool serves_all(const SearchPoint *p, const SearchPoint *than)
+{ return p->few <= than->few * NOT_MUCH_WORSE && p->many <= than->many * NOT_MUCH_WORSE; }
+
 /* The part of the other point's time that the point takes, by the estimate that says the most. */
 static double ratio(const SearchPoint *p, const SearchPoint *than)
 { return fmax(p->ns / than->ns, p->careful / than->careful); }
@@ -57,8 +74,8 @@ int search_programs(Search *z, int best)
     double least = BETTER;
     if (best < 0 || warps < 0 || ctas < 0 || z->p->only_if_needed) return best;
     if (z->point[best].bound == BOUND_MEMORY) return best; /* other warps move as many bytes */
-    if (z->point[best].products || z->point[best].uncertain || z->point[best].may_keep ||
-        !(z->point[best].ns < INFINITY))
+    if (z->point[best].products || z->point[best].uncertain || z->point[best].open ||
+        z->point[best].may_keep || !(z->point[best].ns < INFINITY))
         return best;
     z->most = MOST_POINTS;
     consider_warps(z, best, warps);
@@ -66,7 +83,7 @@ int search_programs(Search *z, int best)
     search_estimate(z);
     for (int i = first; i < z->n_points; i++) {
         const double now = ratio(&z->point[i], &z->point[best]);
-        if (z->point[i].full > 1 || !(now < least)) continue;
+        if (z->point[i].full > 1 || !(now < least) || !serves_all(&z->point[i], &z->point[best])) continue;
         found = i;
         least = now;
     }

@@ -1,0 +1,44 @@
+/* choose_programs.c: how many warps the programs of a kernel have whose source lists nothing to choose, and
+ * how many CTAs of them launch bounds leave room for (search/search_programs.c).
+ *
+ * One search serves all extents: it goes by the launch for which a variant is compiled, and is a part of this
+ * compilation. The key of a launch does not depend on what is found, so that launches of other extents find
+ * the variant as they would without it, and the disk cache keeps the code under the variant's own key. */
+#include "ir/hints.h"
+#include "runtime/choice/chooser.h"
+
+enum { MOST_HINTS = 2 }; /* warps, occupancy */
+
+/* Not where a choice has to depend on the launch alone, or the source is taken as it stands. */
+bool chooses_programs(const tile_kernel *k)
+{
+    const tile_context *c = k->context;
+    return !(c->flags & (TILE_CONTEXT_PINNED | TILE_CONTEXT_AS_DECLARED)) && !k->chooser &&
+           search_lacks_block(k->front, k->bindings, k->n_bindings, c->target) && kernel_device_model(k);
+}
+
+/* Takes over the answer, which has hints alone. What the passes decide may be taken instead of it. */
+static bool take(const SearchResult *r, FrontBinding *config, Choice *out)
+{
+    if (r->n > MOST_HINTS) return false;
+    for (int i = 0; i < r->n; i++)
+        config[i] = (FrontBinding){ hint_find(r->config[i].name)->name, r->config[i].value };
+    *out = (Choice){ .config = config, .n = r->n, .ns = choice_ns(r->ns), .spilled = r->spilled };
+    out->n_others = 1;
+    out->other[0] = (SearchOther){ .ns = choice_ns(r->declared_ns), .spilled = r->spilled };
+    return r->n > 0;
+}
+
+/* The search has a session of its own, because it is no failure of the launch if it lacks memory. */
+const Choice *choose_programs(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key)
+{
+    Choice *choice = arena_new(&s->arena, Choice);
+    FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_HINTS);
+    Session own;
+    SearchResult r;
+    bool found = false;
+    session_init(&own, k->context->alloc);
+    if (!setjmp(own.oom)) found = ask_search(k, &own, l, key, &r) && take(&r, config, choice);
+    session_free(&own);
+    return found ? choice : NULL;
+}
