@@ -205,18 +205,15 @@ static const char *small_place(Emit *e, const Window *w, const Layout *l, Index 
     return common && own ? str(e, "%s + (%s)", common, own) : common ? common : own ? own : "0";
 }
 
-/* Where offsets have 32 bits and another axis than the contiguous one moves them, they are summed before they
- * are added to the tensor's address. */
+/* Where offsets have 32 bits, what the program, the thread and the register add is summed before it is added
+ * to the tensor's address: one instruction widens the sum and adds it. A pointer to the window, to which the
+ * thread's part were added, would take two sums of 64 bits. */
 const char *window_place(Emit *e, const Window *w, const char *ptr, const Layout *l, Index *reg)
 {
     const DType d = e->f->params[w->param].type->dtype;
     Index *c[TILE_MAX_RANK];
-    bool rows = false;
     coords_at(e, l, reg, c);
-    for (int a = 0; a < w->rank; a++)
-        if (a != w->unit && w->tile_axis[a] >= 0 && !(w->picked >> a & 1))
-            rows |= !index_is(c[w->tile_axis[a]], 0);
-    if (!rows || !small_offset(e, w)) return str(e, "%s + %s", ptr, window_index(e, w, c));
+    if (!small_offset(e, w)) return str(e, "%s + %s", ptr, window_index(e, w, c));
     return str(e, "%s + (%s)", slot_name(e, SLOT_DATA, w->param, 0, d), small_place(e, w, l, reg));
 }
 
