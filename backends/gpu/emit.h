@@ -406,6 +406,7 @@ typedef struct Window {
     int unit_tile;                /* its axis of the tile, or -1 */
     uint32_t picked;              /* a set of tensor axes whose positions are given by a tile, their offset */
     bool masked;
+    bool sums;     /* its place in a row is worth a sum of its own (window_place) */
     int64_t cache; /* CACHE_...: the hint of the access */
     int64_t align; /* a number of bytes that divides the address of every row's start */
 } Window;
