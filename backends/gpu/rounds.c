@@ -5,18 +5,16 @@
 static int words_of(KernelPlan *p, const Type *t)
 {
     if (t->kind != TYPE_TILE || !t->layout) return 1;
-    return ((int)layout_regs(layouts_get(&p->layouts, t)) * dtype_bytes(t->dtype) + 3) / 4;
+    return (int)layout_regs(layouts_get(&p->layouts, t)) * (dtype_bytes(t->dtype) + 3) / 4;
 }
 
-/* Whether threads do this alone, without waiting for other warps, and what it loads does not depend on
- * stores. */
-static bool alone(const Func *f, const KernelPlan *p, const Instr *x)
+/* Whether threads do this alone, without waiting for each other, and what it loads does not depend on stores.
+ */
+static bool alone(const Func *f, const Instr *x)
 {
     MemParts m;
     if (x->n_blocks) return false;
-    if (x->op == OP_LOAD || x->op == OP_GATHER)
-        return ir_mem_parts(x, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
-    if (p->warps == 1 && (op_info[x->op].flags & OPF_PURE)) return true;
+    if (x->op == OP_LOAD) return ir_mem_parts(x, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
     if (x->op == OP_STORE || (op_info[x->op].flags & (OPF_ELEM | OPF_VIRTUAL))) return true;
     bool scalars = x->n_results > 0 && (op_info[x->op].flags & OPF_PURE);
     for (int k = 0; k < x->n_results; k++) scalars = scalars && x->results[k].type->kind == TYPE_SCALAR;
@@ -26,19 +24,19 @@ static bool alone(const Func *f, const KernelPlan *p, const Instr *x)
 
 int gpu_rounds_together(const Func *f, KernelPlan *p, bool role, const Instr *loop)
 {
-    enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 9, WORDS_OF_WARP = 32, MOST_WORK = 512 };
+    enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };
     int loaded = 0, work = 0, n = MOST_ROUNDS, asked = (int)ir_attr_int(loop, ATTR_UNROLL, 0);
     const Target *t = p->target;
-    /* Programs of one warp leave half of a multiprocessor empty. */
-    int most = p->warps == 1 ? WORDS_OF_WARP : WORDS_UNDER_WAY;
+    int threads = t->sm_ctas * p->warps * t->wave, most = WORDS_UNDER_WAY;
+    if (threads && threads < t->sm_threads) most = most * t->sm_threads / threads;
     if (asked && !role) return asked;
     if (t->kind == TARGET_HIP || role || ir_loop_is(loop, LOOP_DYNAMIC) || ir_loop_is(loop, LOOP_EDGE))
         return 1;
     for (const Instr *x = loop->blocks[0]->first; x && x != ir_terminator(loop->blocks[0]); x = x->next) {
-        if (!alone(f, p, x)) return 1;
+        if (!alone(f, x)) return 1;
         int words = x->n_results ? words_of(p, x->results[0].type) : 1;
         work += words;
-        if (x->op == OP_LOAD || x->op == OP_GATHER) loaded += words;
+        if (x->op == OP_LOAD) loaded += words;
     }
     while (n > 1 && (n * loaded > most || n * work > MOST_WORK)) n /= 2;
     return loaded ? n : 1;
