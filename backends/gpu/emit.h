@@ -405,9 +405,9 @@ typedef struct Window {
     int unit;                     /* the tensor axis of stride 1; -1: none is known */
     int unit_tile;                /* its axis of the tile, or -1 */
     uint32_t picked;              /* a set of tensor axes whose positions are given by a tile, their offset */
-    bool masked;
-    int64_t cache; /* CACHE_...: the hint of the access */
-    int64_t align; /* a number of bytes that divides the address of every row's start */
+    bool masked, sums;            /* sums: its place in a row is worth a sum of its own (window_place) */
+    int64_t cache;                /* CACHE_...: the hint of the access */
+    int64_t align;                /* a number of bytes that divides the address of every row's start */
 } Window;
 /* Record an access of the instruction that is being emitted (access.h, emit_access.c): of a tensor, with the
  * vector of a thread (NULL: single elements); of a tile in shared memory; by ldmatrix; of a tile in shared

@@ -118,16 +118,18 @@ static bool listed(Text *t, int *n, const char *name)
 static void print_assumptions(const Emit *e, Text *t)
 {
     const Func *f = e->f;
-    Text rows, dims, signs, all;
-    int n_rows = 0, n_dims = 0, n_signs = 0, aligned = 0, tensors = 0;
+    Text rows, dims, signs, small, all;
+    int n_rows = 0, n_dims = 0, n_signs = 0, n_small = 0, aligned = 0, tensors = 0;
     text_init(&rows, &e->s->arena);
     text_init(&dims, &e->s->arena);
     text_init(&signs, &e->s->arena);
+    text_init(&small, &e->s->arena);
     text_init(&all, &e->s->arena);
     for (int p = 0; p < f->n_params; p++) {
         const Param *q = &f->params[p];
         if (q->kind == PARAM_SCALAR) {
             if (q->lo > 0 && dtype_is_float(q->type->dtype)) listed(&signs, &n_signs, q->name);
+            if (q->lo == 0 && q->hi == FITS32_EXTENT - 1) listed(&small, &n_small, q->name);
             continue;
         }
         bool dense = q->type->rank > 0 && q->stride[q->type->rank - 1] == 1;
@@ -146,6 +148,7 @@ static void print_assumptions(const Emit *e, Text *t)
             rows.data);
     if (n_dims) text_printf(&all, "%s%s multiples of 16", all.len ? "; " : "", dims.data);
     if (n_signs) text_printf(&all, "%s%s above 0", all.len ? "; " : "", signs.data);
+    if (n_small) text_printf(&all, "%s%s from 0 to 2^28 - 1", all.len ? "; " : "", small.data);
     if (f->fits32) text_printf(&all, "%sextents from 1 to 2^28 - 1", all.len ? "; " : "");
     text_printf(t, " * assumes: %s\n", all.len ? all.data : "nothing of its arguments");
 }

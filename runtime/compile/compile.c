@@ -53,7 +53,8 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, c
         if (p->kind == PARAM_SCALAR) {
             bool real = dtype_is_float(p->type->dtype);
             if (q->sign >= 0 && p->lo < 0) p->lo = 0;
-            if (q->sign > 0 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
+            if (q->sign == 1 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
+            if (q->sign == SIGN_SMALL && p->hi >= FITS32_EXTENT) p->hi = FITS32_EXTENT - 1;
             continue;
         }
         bool other = converted && converted[i] != DT_COUNT;

@@ -288,8 +288,11 @@ static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v
                 k, TILE_ERROR_DTYPE, i, "%lld does not fit %s", (long long)a->value.i, dtype_name(p->dtype));
         v->word = (uint64_t)a->value.i;
         value->i = a->value.i;
-        /* Zero and positive numbers are one class, because counters start at 0. */
-        sign = p->dtype != DT_U64 && a->value.i < 0 ? -1 : 0;
+        /* Zero and positive numbers are one class, because counters start at 0. Indices below the bound of
+         * extents are a class of their own: arithmetic with them fits 32 bits. */
+        sign = p->dtype != DT_U64 && a->value.i < 0                          ? -1
+               : p->dtype == DT_INDEX && a->value.i < (int64_t)FITS32_EXTENT ? SIGN_SMALL
+                                                                             : 0;
     }
     v->data = NULL;
     v->facts = (uint32_t)(sign + 1) << FACT_SIGN;

@@ -62,9 +62,10 @@ typedef struct View {
     int64_t extent[TILE_MAX_RANK];
 } View;
 /* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are
- * multiples of 16 bytes, from 0 to below 2^40 (8 bits); a scalar's sign + 1 (2 bits), a tensor's grain: 1 of
- * 4 bytes, 2 of 8, 3 of 16 (2 bits); an optional tensor that is not given, without any of the others. Above
- * them: no gaps from lo to hi; offsets or extents beyond what fits32 promises; an extent of 2^31 or more. */
+ * multiples of 16 bytes, from 0 to below 2^40 (8 bits); a scalar's sign + 1, or 3 for an index
+ * from 0 to below 2^28 (2 bits), a tensor's grain: 1 of 4 bytes, 2 of 8, 3 of 16 (2 bits); an optional tensor
+ * that is not given, without any of the others. Above them: no gaps from lo to hi; offsets or extents beyond
+ * what fits32 promises; an extent of 2^31 or more. */
 enum {
     FACT_ALIGNED = 1,
     FACT_UNIT = 1,

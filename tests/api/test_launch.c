@@ -277,6 +277,28 @@ static void test_grain(void)
     close_add();
 }
 
+/* An index below the bound of extents is computed with in 32 bits; one beyond has a variant of its own. */
+static void test_small_index(void)
+{
+    static const char text[] = "kernel turned(in f32 X[N], out f32 Y[N], index by) grid (N)\n"
+                               "{ let i = program_id(); store(Y[i], load(X[(i + by) % N])); }\n";
+    static const int64_t by[] = { 0, 4, (1 << 28) - 1, 1 << 28, -4 };
+    static const int compiles[] = { 1, 1, 1, 2, 3 };
+    int64_t n = 3000;
+    tile_kernel *k;
+    open_add();
+    OK(ctx, kernel_of(ctx, text, "turned", NULL, 0, &k));
+    for (int i = 0; i < 5; i++) {
+        tile_tensor x = { buffer[0], &n, NULL, 1, TILE_F32 }, y = { buffer[1], &n, NULL, 1, TILE_F32 };
+        tile_arg a[3] = { tile_arg_tensor(&x), tile_arg_tensor(&y), tile_arg_int(by[i]) };
+        OK(ctx, tile_launch(k, a, 3, NULL));
+        CU_ASSERT_EQUAL(fake->compiles, compiles[i]);
+        CU_ASSERT_EQUAL(strstr(fake->program, "by from 0 to 2^28 - 1") != NULL, i < 3);
+    }
+    tile_kernel_destroy(k);
+    close_add();
+}
+
 static void test_empty(void)
 {
     open_add();
@@ -471,7 +493,7 @@ static void test_warm(void)
 
 UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_driver },
     { "early_start", test_early_start }, { "spilling", test_spilling }, { "more_ctas", test_more_ctas },
-    { "variants", test_variants }, { "grain", test_grain }, { "empty", test_empty },
-    { "counted", test_counted }, { "packs_meet", test_packs_meet }, { "no_elements", test_no_elements },
-    { "refused", test_refused }, { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
-    { "warm", test_warm })
+    { "variants", test_variants }, { "grain", test_grain }, { "small index", test_small_index },
+    { "empty", test_empty }, { "counted", test_counted }, { "packs_meet", test_packs_meet },
+    { "no_elements", test_no_elements }, { "refused", test_refused }, { "dlpack", test_dlpack },
+    { "too_many_programs", test_too_many_programs }, { "warm", test_warm })

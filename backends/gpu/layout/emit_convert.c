@@ -266,5 +266,9 @@ void emit_convert(Emit *e, Instr *i)
     if (plan->warp_local) line(e, "%s();", use(e, "warp_sync"));
     else barrier(e);
     declare_tile(e, r);
-    take_shared(e, e->storage[r->id], d, plan->dst, plan->shared, &plan->load, base);
+    const char *to = e->storage[r->id];
+    /* Four words come by one ldmatrix, which also transposes elements of 16 bits. */
+    const bool many = array_len(d, (int)layout_regs(plan->dst)) >= 4 && plan->load.bytes <= 4;
+    if (!many || !emit_matrix_read(e, to, d, plan->dst, plan->shared, base))
+        take_shared(e, to, d, plan->dst, plan->shared, &plan->load, base);
 }

@@ -37,6 +37,26 @@ static int64_t gcd64(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
+static bool is_step_loop(const void *unused, const Instr *i)
+{
+    (void)unused;
+    return (i->op == OP_FOR || i->op == OP_WHILE) && !ir_over_programs(i);
+}
+
+/* Whether the accesses to rows that stand beside the instruction have sums of their own (window_place). In
+ * front of loops and behind them there is little to gain. Where a loop has many, the parts of these sums that
+ * its steps share would stay in registers. */
+static bool sums_in_rows(const Emit *e, const Instr *i)
+{
+    enum { MANY = 16 };
+    const Instr *loop = i->block->parent;
+    int n = 0;
+    while (loop && !is_step_loop(NULL, loop)) loop = loop->block->parent;
+    if (!loop && ir_any_in(e->f->body, is_step_loop, NULL)) return false;
+    for (const Instr *x = i->block->first; x; x = x->next) n += x->op == OP_LOAD || x->op == OP_STORE;
+    return n <= MANY;
+}
+
 void window_of(Emit *e, const Instr *i, Window *w)
 {
     bool copy = kernel_copies(i->op);
@@ -58,6 +78,7 @@ void window_of(Emit *e, const Instr *i, Window *w)
     int at = 0;
     w->unit = w->unit_tile = -1;
     w->masked = ir_attr_int(i, ATTR_MASKED, 1);
+    w->sums = !e->multiplies && sums_in_rows(e, i);
     w->cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
     for (int a = 0; a < w->rank; a++) {
         w->step[a] = st ? st->v[a] : 1;
@@ -205,8 +226,10 @@ static const char *small_place(Emit *e, const Window *w, const Layout *l, Index 
     return common && own ? str(e, "%s + (%s)", common, own) : common ? common : own ? own : "0";
 }
 
-/* Where offsets have 32 bits and another axis than the contiguous one moves them, they are summed before they
- * are added to the tensor's address. */
+/* Where offsets have 32 bits, what the program, the thread and the register add is summed before it is added
+ * to the tensor's address, if another axis than the contiguous one moves them or the access is one of a few
+ * that are made often: one instruction widens the sum and adds it. A pointer to the window, to which the
+ * thread's part is added, takes two sums of 64 bits. */
 const char *window_place(Emit *e, const Window *w, const char *ptr, const Layout *l, Index *reg)
 {
     const DType d = e->f->params[w->param].type->dtype;
@@ -216,8 +239,10 @@ const char *window_place(Emit *e, const Window *w, const char *ptr, const Layout
     for (int a = 0; a < w->rank; a++)
         if (a != w->unit && w->tile_axis[a] >= 0 && !(w->picked >> a & 1))
             rows |= !index_is(c[w->tile_axis[a]], 0);
-    if (!rows || !small_offset(e, w)) return str(e, "%s + %s", ptr, window_index(e, w, c));
-    return str(e, "%s + (%s)", slot_name(e, SLOT_DATA, w->param, 0, d), small_place(e, w, l, reg));
+    const char *small = small_offset(e, w), *index = window_index(e, w, c);
+    if (!small || !(rows || w->sums)) return str(e, "%s + %s", ptr, index);
+    return str(e, "%s + (%s)", slot_name(e, SLOT_DATA, w->param, 0, d),
+        rows ? small_place(e, w, l, reg) : str(e, "%s + %s", small, index));
 }
 
 const char *window_extent(Emit *e, int param, int axis)

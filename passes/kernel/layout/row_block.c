@@ -83,5 +83,6 @@ bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
         if (q->stride[a] != inner && q->stride[a] != FACT_UNKNOWN) return false;
         inner /= e->v[a + 1];
     }
+    if (width >= row * bytes) return false; /* one access moves a row, neighbouring lanes neighbouring rows */
     return bytes <= 2 ? width <= WORD : is_record(p, mem, t, row, width);
 }

@@ -8,9 +8,10 @@
  *   barrier; copy %view, A[..]; copy_commit; copy_wait 0; barrier
  *   %c = mma_sync %view, %b, %acc
  *
- * On AMD the tile goes through registers: a load, and a write to shared memory between two barriers. A load
- * of the body that is only the left operand of products in a loop stays in registers there. Loads of a loop
- * whose offsets follow from its counter go through rings instead (multistage.c).
+ * Copies that follow each other before anything reads them start at once, and one wait serves them
+ * (wait_together). On AMD the tile goes through registers: a load, and a write to shared memory between two
+ * barriers. A load of the body that is only the left operand of products in a loop stays in registers there.
+ * Loads of a loop whose offsets follow from its counter go through rings instead (multistage.c).
  *
  * A window of more axes whose rows a reshape merges, such as the pixels of a convolution, is copied to the
  * rows of the matrix.
@@ -135,6 +136,57 @@ static bool stage_ahead(void *user)
     return true;
 }
 
+/* --- copies that are waited for together ------------------------------------------------------------- */
+
+/* The wait for a load that was staged where it stood: copy, copy_commit, copy_wait, barrier. */
+static bool is_single_wait(const Instr *i)
+{
+    return i && i->op == OP_COPY_WAIT && !ir_attr_int(i, ATTR_DEPTH, 0) && i->prev && i->prev->prev &&
+           i->prev->op == OP_COPY_COMMIT && i->prev->prev->op == OP_COPY && i->next &&
+           i->next->op == OP_BARRIER;
+}
+
+/* The wait of the copy that comes behind this barrier; NULL: another barrier. */
+static Instr *wait_behind(const Instr *barrier)
+{
+    Instr *copy = barrier->op == OP_BARRIER ? barrier->next : NULL;
+    Instr *wait = copy && copy->op == OP_COPY && copy->next ? copy->next->next : NULL;
+    return is_single_wait(wait) ? wait : NULL;
+}
+
+/* Whether the instruction may run while copies are under way: it reads no shared memory, threads do not meet
+ * in it, and it has no effect. */
+static bool runs_meanwhile(const Instr *i)
+{
+    const unsigned flags = op_info[i->op].flags;
+    if (i->n_blocks || flags & (OPF_TERM | OPF_WRITE | OPF_BARRIER)) return false;
+    if (i->op == OP_SHARED_ALLOC || i->op == OP_SHARED_STAGE) return true;
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_SHARED) return false;
+    return flags & OPF_PURE || i->op == OP_LOAD || i->op == OP_GATHER;
+}
+
+/* Moves waits for copies, and the barriers behind them, to what does not run meanwhile. Copies that follow
+ * until then start at once and are waited for together. The barrier in front of the first one has waited for
+ * the readers of all their buffers. */
+static void wait_together(Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++) wait_together(i->blocks[k]);
+        if (!is_single_wait(i)) continue;
+        Instr *end[] = { i->prev, i, i->next }, *at = i->next->next;
+        while (runs_meanwhile(at)) at = at->next;
+        Instr *next = wait_behind(at);
+        Builder before = ir_before(at);
+        for (int k = 0; k < 3; k++) {
+            ir_unlink(end[k]);
+            if (!next) ir_place(&before, end[k]);
+        }
+        if (next) ir_erase(at); /* the copy behind it starts at once, and its wait serves both */
+        i = next ? next->prev : end[2];
+    }
+}
+
 static void stage_loads(Session *s, Func *f, KernelPlan *p)
 {
     Staging c = { .s = s, .f = f, .p = p };
@@ -166,6 +218,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
         if (l && !ahead) stage_alone(&c, l);
         if (ahead && !kernel_step(p, PASS_MULTISTAGE, stage_ahead, &(Staged){ &c, i, limit })) return;
     }
+    wait_together(f->body);
 }
 
 bool kernel_pass_shared(KernelContext *c)

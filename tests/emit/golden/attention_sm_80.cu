@@ -140,9 +140,6 @@ attention(const i64 grid0,
         const bool in_t2 = (u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
         cp_async_b128(q_231 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
     }
-    cp_async_commit();
-    cp_async_wait(0);
-    __syncthreads();
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     const i32 add_26 = (sub_141 + 1);
@@ -154,6 +151,11 @@ attention(const i64 grid0,
     const i64 h_30 = (i64)(rem_144);
     const i64 mul_31 = (h_30 * HK_);
     const i64 div_32 = (i64)((u64)mul_31 / (u64)H_);
+    /* let q   = load(Q[b, h, i*TM +: TM, :]); */
+#line 13 "examples/kernels/attention.tile"
+    cp_async_commit();
+    cp_async_wait(0);
+    __syncthreads();
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     __syncthreads();
