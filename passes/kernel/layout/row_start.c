@@ -16,13 +16,14 @@ typedef struct RowStarts {
     const KernelPlan *p;
     int bytes, weights; /* of an element of all rows; vectors of one dimension */
     int align;          /* bytes of which all rows begin at multiples */
-    bool begun, stores, ok;
+    bool begun, odd, stores, ok;
 } RowStarts;
 
 bool kernel_is_row_tile(const Type *t) { return t->kind == TYPE_TILE && (t->rank != 1 || t->shape[0] != 1); }
 
 static bool starts_odd(const Param *p, const MemParts *m, int unit, int bytes)
 {
+    if (p->align % 16) return true;
     for (int a = 0; a < m->rank; a++) {
         int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && stride * bytes % 16) return true;
@@ -43,13 +44,13 @@ static bool access_fits(RowStarts *x, const Instr *i)
     const Param *p = &x->f->params[m.param];
     const Type *t = (m.result ? m.result : m.values[0])->type;
     int bytes = dtype_bytes(p->type->dtype);
-    if (t->rank != 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
+    if (t->rank != 1 || !ir_is_const(m.idx[unit], &off) || off ||
         x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
         return false;
-    if (m.rank == 1) return x->begun && i->op == OP_LOAD && ++x->weights;
-    /* Rows that begin at multiples of 16 bytes are accessed by whole vectors, from their start on. */
-    if ((!x->begun && i->op != OP_LOAD) || !starts_odd(p, &m, unit, bytes)) return false;
+    if (m.rank == 1) return x->begun && i->op == OP_LOAD && p->align % 16 == 0 && ++x->weights;
+    if (!x->begun && i->op != OP_LOAD) return false;
     x->begun = true;
+    x->odd |= starts_odd(p, &m, unit, bytes);
     x->bytes = bytes;
     x->stores |= i->op == OP_STORE;
     int align = kernel_access_bytes_at(x->f, i, NULL, false);
@@ -76,7 +77,8 @@ RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
 {
     RowStarts x = { .f = f, .p = p, .ok = true };
     ir_walk(f->body, visit, &x);
-    if (!x.ok || !x.stores) return (RowStartAccess){ 0 };
+    /* Rows that all begin at multiples of 16 bytes are accessed by whole vectors, from their start on. */
+    if (!x.ok || !x.stores || !x.odd) return (RowStartAccess){ 0 };
     int unit = x.align > WORD ? x.align : WORD;
     return (RowStartAccess){ x.bytes, unit, x.weights, x.align < unit };
 }
@@ -90,6 +92,11 @@ bool kernel_row_runs(const Layout *l, int n)
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
         layout_element(l, (uint32_t)(r / n * n), 0, 0, 0, from);
         if (c[0] != from[0] + r % n || from[0] % n) return false;
+    }
+    layout_element(l, 0, 0, 0, 0, from);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        layout_element(l, 0, lane, 0, 0, c);
+        if (c[0] != from[0] + (int32_t)lane * n) return false;
     }
     return true;
 }
