@@ -56,7 +56,8 @@ enum { KERNEL_HELD_WORDS = 56 };
 /* Rows that are accessed by words, wherever they begin (row_start.c). */
 typedef struct RowStartAccess {
     int bytes;   /* of an element; 0: the rows are accessed in other ways */
-    int unit;    /* bytes of a word */
+    int least;   /* of an element of the narrowest result */
+    int unit;    /* bytes of a word; narrower results have as many elements of it */
     int weights; /* vectors of one dimension beside the rows */
     bool leads;  /* rows may begin within a word, and are held from that word on */
 } RowStartAccess;

@@ -5,8 +5,7 @@
  *     shared:   |aaaaaaa bbbbbbb ccccccc ..|    an element or word a lane, from the row that it works on
  *
  * Of the last program, whose rows may end before the tile does, the vector that crosses the end goes in
- * pieces. Rows with gaps go by the aligned words of memory that hold them; in shared memory they lie without
- * gaps all the same. */
+ * pieces. */
 #include "backends/gpu/emit.h"
 
 typedef struct RowBlock {
@@ -129,93 +128,6 @@ static void begin_elements(const RowBlock *b)
     line(e, "const u32 to = %s + (k * %lld + j) * %d;", b->shared, (long long)b->row, b->bytes);
 }
 
-/* The words that rows with gaps have at most in memory, wherever each of them begins. */
-static int words_of_row(const RowBlock *b)
-{
-    int per = 4 / b->bytes;
-    return (int)((b->row + 2 * per - 2) / per);
-}
-
-/* Whether rows with gaps go by words, of which lanes have neighbouring ones: an access of a warp then moves
- * 128 bytes. Inner axes with gaps of their own, and wider elements, go one by one. */
-static bool gaps_by_words(const RowBlock *b) { return b->bytes < 4 && b->l->rank == 2; }
-
-/* Opens a loop over the words of a thread, of rows with gaps, some at a time: `k` is the row, `row` its
- * begin, and `i` the element with which the word begins, which may be outside of the row. */
-static void begin_row_words(const RowBlock *b, const char *words)
-{
-    enum { AT_ONCE = 8 }; /* words of a thread that are on their way */
-    Emit *e = b->e;
-    int each = words_of_row(b), all = (b->n * each + e->threads - 1) / e->threads;
-    int some = all < AT_ONCE ? all : AT_ONCE;
-    if (words) {
-        line(e, "else for (i32 u = 0; u < %d; u += %d) {", all, some);
-        e->indent++;
-        line(e, "u32 %s[%d];", words, some);
-    }
-    begin_unrolled(e, "v", some);
-    line(e, "const i32 q = tid + %d * (u + v), k = q / %d;", e->threads, each);
-    line(e, "const %s *const row = %s + k * (i64)%s;", pointee(b->bits), b->ptr, b->stride);
-    line(e, "const i32 i = q %% %d * %d - (i32)((u64)row & 3) / %d;", each, 4 / b->bytes, b->bytes);
-}
-
-/* The condition that the row is one of the tile's, and of the tensor. */
-static const char *row_there(const RowBlock *b)
-{
-    const char *there = str(b->e, "k < %s", b->rows ? b->rows : str(b->e, "%d", b->n));
-    return b->before ? str(b->e, "%s && %s + k >= 0", there, b->before) : there;
-}
-
-/* Rows with gaps into shared memory. The words around a row's ends go by element. */
-static void load_row_words(const RowBlock *b)
-{
-    Emit *e = b->e;
-    int per = 4 / b->bytes;
-    long long n = (long long)b->row;
-    const char *words = tmp(e, "word"), *type = dtype_name(b->bits);
-    begin_row_words(b, words);
-    line(e, "%s[v] = 0;", words);
-    line(e, "if (%s && i >= 0 && i + %d <= %lld) %s(&%s[v], row + i);", row_there(b), per, n,
-        window_load_fn(e, b->w, 4), words);
-    line(e, "else if (%s)", row_there(b));
-    line(e, "    for (int h = 0; h < %d; h++)", per);
-    line(e, "        if (i + h >= 0 && i + h < %lld) %s[v] |= (u32)(u%d)%s(row + i + h) << %d * h;", n, words,
-        8 * b->bytes, use(e, str(e, "ldg_%s", type)), 8 * b->bytes);
-    end_block(e);
-    begin_row_words(b, NULL);
-    line(e, "for (int h = 0; h < %d; h++)", per);
-    line(e, "    if (%s && i + h >= 0 && i + h < %lld)", row_there(b), n);
-    line(e, "        %s(%s + (k * %lld + i + h) * %d, (u%d)(%s[v] >> %d * h));",
-        use(e, str(e, "sts_%s", type)), b->shared, n, b->bytes, 8 * b->bytes, words, 8 * b->bytes);
-    end_block(e);
-    end_block(e);
-}
-
-/* Rows with gaps from shared memory. */
-static void store_row_words(const RowBlock *b)
-{
-    Emit *e = b->e;
-    int per = 4 / b->bytes;
-    long long n = (long long)b->row;
-    const char *words = tmp(e, "word"), *type = dtype_name(b->bits), *at = tmp(e, "from");
-    begin_row_words(b, words);
-    line(e, "const u32 %s = %s + (k * %lld + i) * %d;", at, b->shared, n, b->bytes);
-    line(e, "%s[v] = 0;", words);
-    line(e, "for (int h = 0; h < %d; h++)", per);
-    line(e, "    if (%s && i + h >= 0 && i + h < %lld) %s[v] |= (u32)(u%d)%s(%s + %d * h) << %d * h;",
-        row_there(b), n, words, 8 * b->bytes, use(e, str(e, "lds_%s", type)), at, b->bytes, 8 * b->bytes);
-    end_block(e);
-    begin_row_words(b, NULL);
-    line(e, "if (%s && i >= 0 && i + %d <= %lld) %s((void *)(row + i), &%s[v]);", row_there(b), per, n,
-        use(e, str(e, "stg%s_b32", window_hint(e, b->w, ACCESS_VECTOR))), words);
-    line(e, "else if (%s)", row_there(b));
-    line(e, "    for (int h = 0; h < %d; h++)", per);
-    line(e, "        if (i + h >= 0 && i + h < %lld) %s((%s *)row + i + h, (u%d)(%s[v] >> %d * h));", n,
-        use(e, str(e, "stg_%s", type)), pointee(b->bits), 8 * b->bytes, words, 8 * b->bytes);
-    end_block(e);
-    end_block(e);
-}
-
 /* The place in shared memory of an element. */
 static const char *element_place(const RowBlock *b, Index *const *c, const Type *t)
 { return str(b->e, "%s + (%s) * %d", b->shared, row_major(b->e, c, t), b->bytes); }
@@ -321,13 +233,10 @@ bool emit_row_block_load(
     begin_vectors(&b);
     line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(&b, NULL, 0), use(e, "sts_b128"), b.shared, words);
     end_blocks(e, 2);
-    if (gaps_by_words(&b)) load_row_words(&b);
-    else {
-        begin_elements(&b);
-        line(e, "%s(to, %s(at));", use(e, str(e, "sts_%s", dtype_name(b.bits))),
-            use(e, str(e, "ldg_%s", dtype_name(b.bits))));
-        end_blocks(e, 3);
-    }
+    begin_elements(&b);
+    line(e, "%s(to, %s(at));", use(e, str(e, "sts_%s", dtype_name(b.bits))),
+        use(e, str(e, "ldg_%s", dtype_name(b.bits))));
+    end_blocks(e, 3);
     barrier(e);
     note_elements(e, false, l, m.result->type, NULL);
     if (load_pieces(&b, m.result->type, to, pad_value(e, m.pad, d))) return true;
@@ -446,10 +355,6 @@ bool emit_row_block_store(
         line(e, "else if (at < %s) %s(true, (u8 *)%s + at, words, (u32)(%s - at), %d);", b.left,
             use(e, "stg_low_b128"), ptr, b.left, b.bytes);
     end_blocks(e, 3);
-    if (gaps_by_words(&b)) {
-        store_row_words(&b);
-        return true;
-    }
     begin_elements(&b);
     line(e, "%s((%s *)at, %s(to));", use(e, str(e, "stg_%s", dtype_name(b.bits))), pointee(b.bits),
         use(e, str(e, "lds_%s", dtype_name(b.bits))));

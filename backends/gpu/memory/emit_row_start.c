@@ -124,7 +124,8 @@ static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int b
     const RowAlike *known = row_alike(e, w);
     if (known) return known->cond;
     const char *cond = tmp(e, "alike");
-    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->within, bytes);
+    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->n * bytes - 1, r->within,
+        bytes);
     add_row(e, w, ptr, cond);
     return cond;
 }
@@ -335,11 +336,11 @@ static void store_element(Emit *e, const char *to, const char *from, int reg, in
 static void store_word(
     Emit *e, const Window *w, const RowPart *p, int v, const char *from, const char *to, DType d)
 {
-    int n = p->r->n, bytes = p->r->unit / n;
+    int n = p->r->n, bytes = dtype_bytes(d);
     bool first = row_near_begin(p, v), last = row_near_end(p, v);
     const char *at = run_place(e, p->r, v), *whole = first ? str(e, "%s >= 0", at) : "";
     if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %lld", at, n, (long long)p->rest));
-    const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * p->r->unit));
+    const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * n * bytes));
     if (*whole) line(e, "if (%s)", whole);
     line(e, "%s((void *)(%s), &%s[%d]);", store, to, from, v * n / per_word(d));
     if (!*whole) return;
@@ -360,12 +361,12 @@ static void store_across(
     Emit *e, const Window *w, const RowPart *p, int v, const char *from, const char *to, DType d)
 {
     enum { FAR = 4096 }; /* bytes that are more than those of a warp's access */
-    int bytes = p->r->unit / p->r->n;
-    const char *at = run_place(e, p->r, v), *begin = str(e, "-%d", p->r->unit), *end = str(e, "%d", FAR);
+    int bytes = dtype_bytes(d), wide = p->r->n * bytes;
+    const char *at = run_place(e, p->r, v), *begin = str(e, "-%d", wide), *end = str(e, "%d", FAR);
     if (row_near_begin(p, v)) begin = str(e, "-(%s) * %d", at, bytes);
     if (row_near_end(p, v)) end = str(e, "(%lld - (%s)) * %d", (long long)p->rest, at, bytes);
-    const bool halves = bytes == 2 && p->r->unit == 4;
-    const char *fn = use(e, halves ? "stg_across_h32" : str(e, "stg_across_b%d", 8 * p->r->unit));
+    const bool halves = bytes == 2 && wide == 4;
+    const char *fn = use(e, halves ? "stg_across_h32" : str(e, "stg_across_b%d", 8 * wide));
     line(e, "%s((void *)(%s), (const u32 *)&%s[%d], lane, %s, %s%s);", fn, to, from,
         v * p->r->n / per_word(d), begin, end, halves ? "" : str(e, ", %d", bytes));
 }

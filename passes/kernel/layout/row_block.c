@@ -9,8 +9,8 @@
  * with an instruction, most of which begin and end within a sector. Rows of wider elements go so if they are
  * records that lie whole in lanes (components.c): each access of a warp would touch a part of all their
  * sectors. Other records change lanes by a conversion (sectors.c, components.c). A launch does not tell the
- * kernel how far apart rows are, so each program asks; rows with gaps go to and from shared memory by the
- * aligned words that hold them.
+ * kernel how far apart rows are, so each program asks; rows with gaps go to and from shared memory by
+ * element.
  *
  * Requires: CUDA; a tile of whole rows, of elements of 1 or 2 bytes (those of 4 fill sectors by themselves,
  * except in records), in a CTA that shares its program with no other and has no roles. Keeps: memory; the
@@ -81,6 +81,8 @@ bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
         return false;
     for (int a = outer; a < unit; a++) {
         if (q->stride[a] != inner && q->stride[a] != FACT_UNKNOWN) return false;
+        /* Rows that begin at multiples of more than they are long always have gaps. */
+        if (q->stride[a] == FACT_UNKNOWN && q->stride_div[a] > 1 && inner % q->stride_div[a]) return false;
         inner /= e->v[a + 1];
     }
     return bytes <= 2 ? width <= WORD : is_record(p, mem, t, row, width);
