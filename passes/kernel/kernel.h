@@ -56,7 +56,8 @@ enum { KERNEL_HELD_WORDS = 56 };
 /* Rows that are accessed by words, wherever they begin (row_start.c). */
 typedef struct RowStartAccess {
     int bytes;   /* of an element; 0: the rows are accessed in other ways */
-    int unit;    /* bytes of a word */
+    int least;   /* of an element of the narrowest result */
+    int unit;    /* bytes of a word; narrower results have as many elements of it */
     int weights; /* vectors of one dimension beside the rows */
     bool leads;  /* rows may begin within a word, and are held from that word on */
 } RowStartAccess;
@@ -462,7 +463,8 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 /* Whether the rows of the tile lie in memory as one piece, which goes through shared memory (row_block.c). */
 bool kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
-/* Whether runs of n neighbouring elements are in neighbouring registers, and begin at multiples of n. */
+/* Whether runs of n neighbouring elements are in neighbouring registers, and begin at multiples of n;
+ * neighbouring lanes have neighbouring runs. */
 bool kernel_row_runs(const Layout *, int n);
 /* The layout of such rows: neighbouring words are in neighbouring lanes, and there is room for what lies
  * before a row in its first word. NULL: there is none. */

@@ -77,10 +77,6 @@ const FunctionRow function_rows[] = {
         TURN("var acc = zeros([1, 64], f32);\n"
              "    for k in 0 .. N/64 { acc = acc + load(A[i +: 1, k*64 +: 64]); }\n"
              "    store(Y[i +: 1, 0 +: 64], acc);\n") },
-    { "above_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i32", EXACTLY, BY_ROWS,
-        EACH("store(Y[i, 0], argmax(index(x) * arange(64), axis = 0, drop = true));\n") },
-    { "below_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i32", EXACTLY, BY_ROWS,
-        EACH("store(Y[i, 0], argmin(index(x) * arange(64), axis = 0, drop = true));\n") },
     /* A row of more elements than threads sort in their registers. */
     { "after_index", "M=5 K=4096", "in A[M,K] i32 int:5; out Y[M,K] i64", EXACTLY,
         BY_ROWS " hint (warps = 1)",

@@ -1,7 +1,9 @@
 /* emit_rows.c: operations along one axis that need the positions of its elements: argmax.
  *
- * argmax combines (value, position) pairs within the thread, then by shuffles, then through shared memory.
- * emit_topk.c has topk, emit_scan.c scans, and emit_sort.c sort, and topk of many elements. */
+ * argmax of numbers finds the best value of a row first, as reduce_max does, and then the first position that
+ * has it: only threads whose own best element is that value look for it. Otherwise (value, position) pairs
+ * are combined within the thread, then by shuffles, then through shared memory; so are those of a cluster's
+ * CTAs. emit_topk.c has topk, emit_scan.c scans, and emit_sort.c sort, and topk of many elements. */
 #include "backends/gpu/axis/emit_best.h"
 #include "backends/gpu/hopper/emit_cluster.h"
 
@@ -109,7 +111,7 @@ void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *b)
         ir_fail(e->s, i->loc, "%s over a layout that mixes axes", op_info[i->op].name);
     b->n = (int)layout_regs(b->l);
     b->m = (int)layout_regs(b->keep);
-    b->before = use(e, str(e, "%s_%s", order, dtype_name(combined_wide(b->d))));
+    b->before = str(e, "%s_%s", order, dtype_name(combined_wide(b->d)));
     b->value = tmp(e, "best");
     b->at = tmp(e, "at");
     line(e, "%s %s[%d];", ctype(b->d), b->value, b->m);
@@ -130,9 +132,10 @@ void best_in_thread(Emit *e, const Best *b, const Value *x, const char *last_val
     line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, i));
     if (last_value)
         cond = both_hold(e, cond,
-            str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, b->before, last_value, k,
-                last_at, k, v, pos));
-    cond = both_hold(e, cond, str(e, "%s(%s, %s, %s[%s], %s[%s])", b->before, v, pos, b->value, k, b->at, k));
+            str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, use(e, b->before),
+                last_value, k, last_at, k, v, pos));
+    cond = both_hold(
+        e, cond, str(e, "%s(%s, %s, %s[%s], %s[%s])", use(e, b->before), v, pos, b->value, k, b->at, k));
     line(e, "if (%s) { %s[%s] = %s; %s[%s] = %s; }", cond, b->value, k, v, b->at, k, pos);
     end_block(e);
 }
@@ -161,31 +164,73 @@ void begin_from_last(Emit *e, int n)
     e->indent++;
 }
 
-/* The best value first, by one instruction for each element, and then the first position that has it. */
-static void best_by_value(Emit *e, const Best *b, const Value *x, bool most)
+/* Joins value[i] of all threads of the CTA that hold elements of row i. from: the bytes of scratch that are
+ * in use, which grow. Returns whether warps have met. */
+static bool join_across(Emit *e, const Best *b, const char *value, DType d, const char *join, int64_t *from)
 {
-    DType acc = combined_wide(b->d);
-    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(acc))),
-               *none = use(e, str(e, "%s_%s", most ? "LOWEST" : "HIGHEST", dtype_name(acc))),
-               *xs = tmp(e, "xs");
+    int parts;
+    int64_t rows;
+    for (int s = 0; s < b->plan.nlane; s++) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s(%s[i], %s(%s[i], %u));", value, join, value,
+            use(e, str(e, "shuffle_xor_%s", dtype_name(d))), value, b->plan.lane_xor[s]);
+        end_block(e);
+    }
+    const char *rank = warp_rank(e, b->l, b->axis, &parts);
+    if (parts == 1) return false;
+    const char *row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &rows);
+    const char *all = shared_pointer(e, ctype(d), *from);
+    *from += (rows * parts * ctype_bytes(d) + 7) / 8 * 8;
+    scratch(e, *from);
+    barrier(e);
     begin_unrolled(e, "i", b->m);
-    line(e, "%s[i] = %s;", b->value, none);
-    line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
+    line(e, "%s[%s * %lld + %s] = %s[i];", all, rank, (long long)rows, row, value);
     end_block(e);
-    line(e, "%s %s[%d];", ctype(b->d), xs, b->n);
-    begin_unrolled(e, "i", b->n);
+    barrier(e);
+    begin_unrolled(e, "i", b->m);
+    line(e, "for (int w = 0; w < %d; w++) %s[i] = %s(%s[i], %s[w * %lld + %s]);", parts, value, join, value,
+        all, (long long)rows, row);
+    end_block(e);
+    return true;
+}
+
+/* The tile in registers whose elements, perhaps cast, are those of x; NULL: there is none. */
+static const Value *in_registers(const Emit *e, const Value *x)
+{
+    while (!e->storage[x->id] && x->def && x->def->op == OP_CAST) x = ir_operand(x->def, 0);
+    return e->storage[x->id] ? x : NULL;
+}
+
+/* Elements of 16 or 8 bits, as they are in registers, for a search behind the exchange: without a copy that
+ * the compiler cannot see through, it would keep all of them widened until then. */
+static const char *copy_packed(Emit *e, const Value *held)
+{
+    int words = array_len(held->type->dtype, (int)layout_regs(layout_of(e, held)));
+    const char *again = tmp(e, "again");
+    line(e, "u32 %s[%d];", again, words);
+    begin_unrolled(e, "i", words);
+    line(e, "%s[i] = %s[i];", again, e->storage[held->id]);
+    line(e, "%s(%s[i]);", use(e, "pin_word"), again);
+    end_block(e);
+    return again;
+}
+
+/* The first position of each row that has its best value, among the elements of this thread; of NaNs, which
+ * are best, the first. In registers as they were loaded (xs: NULL), elements are looked at once; widened,
+ * they are compared with themselves in another loop, which is rarely run. */
+static void find_value(Emit *e, const Best *b, const Value *x, const char *xs)
+{
+    const bool floats = dtype_is_float(b->d);
+    begin_from_last(e, b->n);
     Index *i = index_variable(e, "i");
     const char *k = index_text(e, map_register(e, b->l, b->keep, i)), *in = inside_tile(e, b->l, i),
-               *v = element(e, x, b->l, i);
-    line(e, "%s[i] = %s;", xs, *in ? str(e, "%s ? %s : %s", in, v, none) : v);
-    line(e, "%s[%s] = %s(%s[%s], %s[i]);", b->value, k, join, b->value, k, xs);
+               *pos = coord_text(e, b->l, b->axis, "i"), *best = str(e, "%s[%s]", b->value, k);
+    if (!xs) line(e, "const %s v = %s;", ctype(b->d), element(e, x, b->l, i));
+    const char *v = xs ? str(e, "%s[i]", xs) : "v", *hit = str(e, "%s == %s", v, best);
+    if (!xs && floats) hit = str(e, "(%s || v != v)", hit);
+    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, hit), b->at, k, pos);
     end_block(e);
-    begin_from_last(e, b->n);
-    const char *pos = coord_text(e, b->l, b->axis, "i");
-    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, str(e, "%s[i] == %s[%s]", xs, b->value, k)), b->at, k,
-        pos);
-    end_block(e);
-    if (!dtype_is_float(acc)) return;
+    if (!xs || !floats) return;
     const char *nan = tmp(e, "nan");
     line(e, "bool %s = false;", nan);
     begin_unrolled(e, "i", b->m);
@@ -194,15 +239,56 @@ static void best_by_value(Emit *e, const Best *b, const Value *x, bool most)
     line(e, "if (%s) {    /* the first of them */", nan);
     e->indent++;
     begin_from_last(e, b->n);
-    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, str(e, "%s[i] != %s[i]", xs, xs)), b->at, k, pos);
+    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, str(e, "%s != %s", v, v)), b->at, k, pos);
     end_block(e);
     end_block(e);
 }
 
+/* The best value of each row first, by one instruction for each element, and then the first position that has
+ * it. Of a row of several threads only those whose own best element is that value look for it. Returns
+ * whether warps have met. */
+static bool best_by_value(Emit *e, const Best *b, const Value *x, bool most)
+{
+    DType acc = combined_wide(b->d);
+    const Value *held = in_registers(e, x);
+    const bool packed = !is_hip(e) && held && per_word(held->type->dtype) > 1;
+    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(acc))),
+               *none = use(e, str(e, "%s_%s", most ? "LOWEST" : "HIGHEST", dtype_name(acc))),
+               *xs = packed ? NULL : tmp(e, "xs"), *own = tmp(e, "own"), *kept = NULL;
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = %s;", b->value, none);
+    line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
+    end_block(e);
+    if (xs) line(e, "%s %s[%d];", ctype(b->d), xs, b->n);
+    begin_unrolled(e, "i", b->n);
+    Index *i = index_variable(e, "i");
+    const char *k = index_text(e, map_register(e, b->l, b->keep, i)), *in = inside_tile(e, b->l, i),
+               *v = element(e, x, b->l, i);
+    if (*in) v = str(e, "(%s ? %s : %s)", in, v, none);
+    if (xs) line(e, "%s[i] = %s;", xs, v);
+    line(e, "%s[%s] = %s(%s[%s], %s);", b->value, k, join, b->value, k, xs ? str(e, "%s[i]", xs) : v);
+    end_block(e);
+    int64_t from = 0;
+    if (b->m == 1) line(e, "const %s %s = %s[0];", ctype(b->d), own, b->value);
+    join_across(e, b, b->value, acc, join, &from);
+    const char *same = str(e, "%s == %s[0]", own, b->value);
+    if (dtype_is_float(b->d)) same = str(e, "%s || %s != %s", same, own, own);
+    line(e, b->m == 1 ? "if (%s) {" : "{", same);
+    e->indent++;
+    if (packed) {
+        kept = e->storage[held->id];
+        e->storage[held->id] = copy_packed(e, held);
+    }
+    find_value(e, b, x, xs);
+    if (packed) e->storage[held->id] = kept;
+    end_block(e);
+    return join_across(e, b, b->at, DT_I32, use(e, "min_i32"), &from);
+}
+
 static void keep_better(Emit *e, const Best *b, const char *k, const char *v, const char *p)
 {
-    line(e, "if (%s(%s, %s, %s[%s], %s[%s])) { %s[%s] = %s; %s[%s] = %s; }", b->before, v, p, b->value, k,
-        b->at, k, b->value, k, v, b->at, k, p);
+    line(e, "if (%s(%s, %s, %s[%s], %s[%s])) { %s[%s] = %s; %s[%s] = %s; }", use(e, b->before), v, p,
+        b->value, k, b->at, k, b->value, k, v, b->at, k, p);
 }
 
 void pairs_of_warps(Emit *e, const Best *b, const char *value, DType type, int64_t scratch_from, WarpPairs *w)
@@ -277,9 +363,13 @@ static void emit_arg(Emit *e, Instr *i)
     Best b;
     Value *r = ir_result(i);
     best_of(e, i, (int)ir_attr_int(i, ATTR_AXIS, 0), i->op == OP_ARGMAX ? "above" : "below", &b);
-    if (b.d != DT_BOOL && positions_rise(&b)) best_by_value(e, &b, ir_operand(i, 0), i->op == OP_ARGMAX);
-    else best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
-    const bool met = best_across(e, &b, 0);
+    bool met;
+    if (b.d != DT_BOOL && positions_rise(&b))
+        met = best_by_value(e, &b, ir_operand(i, 0), i->op == OP_ARGMAX);
+    else {
+        best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
+        met = best_across(e, &b, 0);
+    }
     best_of_blocks(e, i, &b, met);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);

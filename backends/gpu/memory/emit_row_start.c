@@ -14,9 +14,12 @@
  * (emit_row_weights.c). Rows that are kept in shared memory are worked through in parts
  * (passes/kernel/pipeline/keep_rows.c), each of which begins so.
  *
+ * A result's row that begins at another distance from a word is stored by whole words, too: each lane takes
+ * what it lacks of a word from the lane before (stg_across of backends/cuda/prelude_shift.def).
+ *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
- * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
- * distance from a word, and of whole vectors. */
+ * operations by element, reductions along the row, loads and stores of whole rows, and loads of whole
+ * vectors. */
 #include "backends/gpu/memory/emit_row_start.h"
 
 typedef struct Found {
@@ -121,7 +124,8 @@ static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int b
     const RowAlike *known = row_alike(e, w);
     if (known) return known->cond;
     const char *cond = tmp(e, "alike");
-    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->within, bytes);
+    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->n * bytes - 1, r->within,
+        bytes);
     add_row(e, w, ptr, cond);
     return cond;
 }
@@ -226,16 +230,22 @@ static const char *tensor_end(Emit *e, const Window *w)
 }
 
 /* The condition that the words which hold this part of a row can be read. The last row of a tensor goes by
- * element, as its last word may reach over the end of the tensor. */
+ * element, as its last word may reach over the end of the tensor, and so does the first row of a tensor that
+ * may itself begin within a word. */
 static const char *can_read_words(Emit *e, const Window *w, const RowPart *p, const char *ptr, DType d)
 {
     const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
     bool ends = false;
     for (int v = 0; v < row_runs(p->r); v++) ends |= row_near_end(p, v);
     if (!ends && !p->first) return can;
+    const Param *q = &e->f->params[w->param];
     for (int a = 0; a < w->rank; a++)
-        if (a != w->unit && e->f->params[w->param].stride[a] == FACT_UNKNOWN)
+        if (a != w->unit && q->stride[a] == FACT_UNKNOWN)
             can = both_conditions(e, can, str(e, "%s >= 0", window_stride(e, w->param, a)));
+    if (p->first && q->align % p->r->unit)
+        can = both_conditions(e, can,
+            str(e, "(u64)(%s - %s) >= (u64)%s", ptr, e->row_start.within,
+                slot_name(e, SLOT_DATA, w->param, 0, d)));
     if (!ends) return can;
     return both_conditions(e, can,
         str(e, "(u64)(%s + %lld) + %d <= (u64)(%s)", ptr, (long long)p->rest, p->r->unit, tensor_end(e, w)));
@@ -326,11 +336,11 @@ static void store_element(Emit *e, const char *to, const char *from, int reg, in
 static void store_word(
     Emit *e, const Window *w, const RowPart *p, int v, const char *from, const char *to, DType d)
 {
-    int n = p->r->n, bytes = p->r->unit / n;
+    int n = p->r->n, bytes = dtype_bytes(d);
     bool first = row_near_begin(p, v), last = row_near_end(p, v);
     const char *at = run_place(e, p->r, v), *whole = first ? str(e, "%s >= 0", at) : "";
     if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %lld", at, n, (long long)p->rest));
-    const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * p->r->unit));
+    const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * n * bytes));
     if (*whole) line(e, "if (%s)", whole);
     line(e, "%s((void *)(%s), &%s[%d]);", store, to, from, v * n / per_word(d));
     if (!*whole) return;
@@ -345,6 +355,22 @@ static void store_word(
     end_block(e);
 }
 
+/* Stores run v of a row that begins at another distance from a word than the one that is held: each lane's
+ * run lies across two words of memory, and takes what it lacks of the first one from the lane before. */
+static void store_across(
+    Emit *e, const Window *w, const RowPart *p, int v, const char *from, const char *to, DType d)
+{
+    enum { FAR = 4096 }; /* bytes that are more than those of a warp's access */
+    int bytes = dtype_bytes(d), wide = p->r->n * bytes;
+    const char *at = run_place(e, p->r, v), *begin = str(e, "-%d", wide), *end = str(e, "%d", FAR);
+    if (row_near_begin(p, v)) begin = str(e, "-(%s) * %d", at, bytes);
+    if (row_near_end(p, v)) end = str(e, "(%lld - (%s)) * %d", (long long)p->rest, at, bytes);
+    const bool halves = bytes == 2 && wide == 4;
+    const char *fn = use(e, halves ? "stg_across_h32" : str(e, "stg_across_b%d", 8 * wide));
+    line(e, "%s((void *)(%s), (const u32 *)&%s[%d], lane, %s, %s%s);", fn, to, from,
+        v * p->r->n / per_word(d), begin, end, halves ? "" : str(e, ", %d", bytes));
+}
+
 ShiftDone emit_row_store(
     Emit *e, const Window *w, const Layout *l, DType d, const char *ptr, const char *from)
 {
@@ -356,7 +382,12 @@ ShiftDone emit_row_store(
     const char *first = row_part_from(e, w, ptr, d);
     for (int v = 0; v < row_runs(r); v++)
         store_word(e, w, &p, v, from, str(e, "%s + %d", first, row_run_first(r, v)), d);
-    return end_words(e, can, r->unit == ROW_VECTOR);
+    if (end_words(e, can, r->unit == ROW_VECTOR) == SHIFT_ALL) return SHIFT_ALL;
+    first = row_part_from(e, w, ptr, d);
+    for (int v = 0; v < row_runs(r); v++)
+        store_across(e, w, &p, v, from, str(e, "%s + %d", first, row_run_first(r, v)), d);
+    end_block(e);
+    return SHIFT_ALL;
 }
 
 void note_shifted(Emit *e, bool write, const Window *w, const Layout *l)

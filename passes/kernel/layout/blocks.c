@@ -13,7 +13,9 @@ static const Layout *of_odd_rows(
     if (!g->odd || g->unfit || g->mma) return NULL;
     RowStartAccess row = kernel_row_start(c->f, c->p);
     if (row.bytes && rank == 1)
-        return row.bytes == g->access_elem ? kernel_row_words(&c->s->arena, c->p, tile[0], row, ctas) : NULL;
+        return row.bytes == g->access_elem || row.least == g->access_elem
+                   ? kernel_row_words(&c->s->arena, c->p, tile[0], row, ctas)
+                   : NULL;
     return shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas)
                      : NULL;
 }

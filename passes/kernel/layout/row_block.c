@@ -23,6 +23,7 @@ enum {
     WORD = 4,           /* of wider accesses, a warp moves 256 bytes with an instruction */
     MOST_BYTES = 16384, /* of a tile: more would cost CTAs of the multiprocessor */
     MOST_RECORD = 256,  /* of elements of 4 or 8 bytes, as in components.c */
+    LEAST_APART = 64,   /* of a row with gaps whose accesses from and to memory fill sectors */
     FEW_PIECES = 4,     /* of a record that is loaded: each line then comes from memory once, into L1 */
 };
 
@@ -81,6 +82,9 @@ bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
         return false;
     for (int a = outer; a < unit; a++) {
         if (q->stride[a] != inner && q->stride[a] != FACT_UNKNOWN) return false;
+        /* Rows that begin at multiples of more than they are long always have gaps. */
+        bool gaps = q->stride[a] == FACT_UNKNOWN && q->stride_div[a] > 1 && inner % q->stride_div[a];
+        if (gaps && inner * bytes >= LEAST_APART) return false;
         inner /= e->v[a + 1];
     }
     if (width >= row * bytes) return false; /* one access moves a row, neighbouring lanes neighbouring rows */

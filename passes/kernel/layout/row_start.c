@@ -9,25 +9,33 @@
  */
 #include "passes/kernel/kernel.h"
 
-enum { WORD = 4 }; /* bytes of an access of a lane, of which an access of a warp has 128 */
+enum {
+    WORD = 4,            /* bytes of an access of a lane, of which an access of a warp has 128 */
+    VECTOR = 16,         /* rows that all begin at multiples of it are accessed by whole vectors */
+    LONG_ROW = 16 << 10, /* bytes from which on rows are worth storing across words (bench/notes/rows.md) */
+};
 
 typedef struct RowStarts {
     const Func *f;
     const KernelPlan *p;
-    int bytes, weights; /* of an element of all rows; vectors of one dimension */
+    int bytes, least;   /* of an element of all rows that are loaded; of the narrowest that is stored */
+    int weights;        /* vectors of one dimension */
     int align;          /* bytes of which all rows begin at multiples */
-    bool begun, stores, ok;
+    int64_t begin, row; /* row_begin of the last access; the bytes of a row */
+    bool begun, odd, mixed, stores, ok;
 } RowStarts;
 
 bool kernel_is_row_tile(const Type *t) { return t->kind == TYPE_TILE && (t->rank != 1 || t->shape[0] != 1); }
 
-static bool starts_odd(const Param *p, const MemParts *m, int unit, int bytes)
+/* Where all rows begin at one distance from a multiple of `wide` bytes: the multiple of which that is known
+ * to be, `wide` if they begin there; 0: they may begin anywhere. */
+static int64_t row_begin(const Param *p, const MemParts *m, int unit, int wide)
 {
     for (int a = 0; a < m->rank; a++) {
         int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && stride * bytes % 16) return true;
+        if (a != unit && stride * dtype_bytes(p->type->dtype) % wide) return 0;
     }
-    return false;
+    return p->align < wide ? p->align : wide;
 }
 
 /* Whole rows of tensors, and a vector of one dimension that all programs read. The first access is the load
@@ -43,16 +51,22 @@ static bool access_fits(RowStarts *x, const Instr *i)
     const Param *p = &x->f->params[m.param];
     const Type *t = (m.result ? m.result : m.values[0])->type;
     int bytes = dtype_bytes(p->type->dtype);
-    if (t->rank != 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
-        x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
+    if (t->rank != 1 || !ir_is_const(m.idx[unit], &off) || off ||
+        x->f->dims[p->dims[unit]].extent != t->shape[0])
         return false;
-    if (m.rank == 1) return x->begun && i->op == OP_LOAD && ++x->weights;
-    /* Rows that begin at multiples of 16 bytes are accessed by whole vectors, from their start on. */
-    if ((!x->begun && i->op != OP_LOAD) || !starts_odd(p, &m, unit, bytes)) return false;
+    if (x->begun && (i->op == OP_STORE ? bytes > x->bytes : bytes != x->bytes)) return false;
+    if (m.rank == 1) return x->begun && i->op == OP_LOAD && p->align % 16 == 0 && ++x->weights;
+    if (!x->begun && i->op != OP_LOAD) return false;
+    if (!x->begun) x->bytes = x->least = bytes;
+    int64_t begin = row_begin(p, &m, unit, VECTOR * bytes / x->bytes) * x->bytes / bytes;
+    x->mixed |= x->begun && begin != x->begin;
     x->begun = true;
-    x->bytes = bytes;
+    x->begin = begin;
+    x->odd |= begin < VECTOR;
+    x->row = t->shape[0] * x->bytes;
     x->stores |= i->op == OP_STORE;
-    int align = kernel_access_bytes_at(x->f, i, NULL, false);
+    if (bytes < x->least) x->least = bytes;
+    int align = kernel_access_bytes_at(x->f, i, NULL, false) * x->bytes / bytes;
     if (!x->align || align < x->align) x->align = align;
     return true;
 }
@@ -76,9 +90,12 @@ RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
 {
     RowStarts x = { .f = f, .p = p, .ok = true };
     ir_walk(f->body, visit, &x);
-    if (!x.ok || !x.stores) return (RowStartAccess){ 0 };
-    int unit = x.align > WORD ? x.align : WORD;
-    return (RowStartAccess){ x.bytes, unit, x.weights, x.align < unit };
+    /* Rows that all begin at multiples of 16 bytes are accessed by whole vectors, from their start on. Of
+     * tensors whose rows are known to begin at other distances, most rows are stored across words. */
+    bool across = x.mixed && x.weights < 2 && x.row <= LONG_ROW;
+    if (!x.ok || !x.stores || !x.odd || across) return (RowStartAccess){ 0 };
+    int word = WORD * x.bytes / x.least, unit = x.align > word ? x.align : word;
+    return (RowStartAccess){ x.bytes, x.least, unit, x.weights, x.align < unit };
 }
 
 bool kernel_row_runs(const Layout *l, int n)
@@ -90,6 +107,11 @@ bool kernel_row_runs(const Layout *l, int n)
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
         layout_element(l, (uint32_t)(r / n * n), 0, 0, 0, from);
         if (c[0] != from[0] + r % n || from[0] % n) return false;
+    }
+    layout_element(l, 0, 0, 0, 0, from);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        layout_element(l, 0, lane, 0, 0, c);
+        if (c[0] != from[0] + (int32_t)lane * n) return false;
     }
     return true;
 }

@@ -59,18 +59,24 @@ double search_doubt(const Cost *c, const DeviceModel *m, bool declared)
 }
 
 /* Whether a tile that holds a whole axis is worth an estimate: a thread has registers for all that it loads,
- * and either the loops over the axis read something again, or nothing is held while CTAs meet. The estimate
- * knows little of tiles that are held together, nor of their arithmetic (bench/notes/choice.md, "The model of
- * the choice"). */
+ * and the loops over the axis read something again, or nothing is held while CTAs meet, or the axis is no
+ * longer than the tile as declared, of which a part would lie beyond it. The estimate knows little of longer
+ * tiles that are held together, nor of their arithmetic (bench/notes/choice.md, "The model of the choice").
+ */
 static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
 {
     enum { MOST_WORDS = 40 };
     static const double AGAIN = 0.1; /* of what comes: the last part of an axis is no reading again */
-    bool whole = false;
-    for (int i = 0; i < z->n_names; i++) whole |= z->name[i].whole >= 0 && p->at[i] == z->name[i].whole;
+    bool whole = false, is_short = true;
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        if (m->whole < 0 || p->at[i] != m->whole) continue;
+        whole = true;
+        is_short &= m->values[m->whole].i <= m->values[m->declared].i;
+    }
     if (!whole) return true;
     double words = (double)c->ahead / 4 / ((double)c->threads * c->cluster);
-    return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1);
+    return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1 || is_short);
 }
 
 /* Whether the CTAs that share a row have one warp each. The estimate knows nothing of the time in which a
