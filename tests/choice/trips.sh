@@ -2,7 +2,7 @@
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
 # and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
-# and additions to an element that is the same for all programs.
+# additions to an element that is the same for all programs, and copies that run ahead of a loop.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -84,6 +84,16 @@ kernel totals(in f32 X[M, N], inout f32 ALL[2], inout f32 ROWS[M], const int TN 
     atomic_add(ALL[1], sum(x * x, drop = true));
     atomic_add(ROWS[i], max(x, axis = 0, drop = true));
 }
+kernel words(in f16 A[M, K], in f16 B[N, K], out f32 C[M, N], const int STAGES = 4) grid (cdiv(N, 64), cdiv(M, 64))
+{
+    let (j, i) = program_id();
+    var acc = zeros([64, 64], f32);
+    for k in 0 .. cdiv(K, 64) {
+        let b = load(B[j*64 +: 64, k*64 +: 64], latency = STAGES);
+        acc = mma(load(A[i*64 +: 64, k*64 +: 64], latency = STAGES), transpose(b), acc);
+    }
+    store(C[i*64 +: 64, j*64 +: 64], acc);
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -117,3 +127,7 @@ expect totals TN=64,\ pack=8 queued 16 M=8192 N=8192
 # A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
 expect least TM=32 alu 8224 M=8192 N=64
 expect place TM=32 alu 36896 M=8192 N=64
+# Ten steps are copied once each, however many of them are ahead of the loop.
+expect words STAGES=8 copies 655360 M=512 N=512 K=622
+expect words STAGES=4 copies 655360 M=512 N=512 K=622
+expect words STAGES=3 copies 655360 M=512 N=512 K=622
