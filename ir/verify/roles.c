@@ -170,13 +170,30 @@ static bool fills_within(const Instr *i)
     return false;
 }
 
+/* The loop over programs of which the last window of a program can be late, too, in the first step of the
+ * next one; NULL: there is none. The loop of steps is all that fills stages in a program; the fills are
+ * windows, not rows, which are late by several steps. */
+static const Instr *late_over_programs(const Instr *steps)
+{
+    const Instr *programs = steps->block->parent, *roles = programs ? programs->block->parent : NULL;
+    if (!programs || programs->op != OP_FOR || !ir_over_programs(programs) || !roles ||
+        roles->op != OP_CP_ASYNC_ROLES)
+        return NULL;
+    for (const Instr *i = steps->block->first; i; i = i->next)
+        if (i->op == OP_RING_CP_ASYNC || (i != steps && fills_within(i))) return NULL;
+    for (const Instr *i = steps->blocks[0]->first; i; i = i->next)
+        if (i->op == OP_RING_CP_ASYNC && ir_attr(i, ATTR_PARTS)) return NULL;
+    return programs;
+}
+
 const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_DYNAMIC)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
         if (fills_within(i) || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
-    return loop;
+    const Instr *programs = late_over_programs(loop);
+    return programs ? programs : loop;
 }
 
 int ir_cp_async_lag(const Instr *fill)

@@ -351,12 +351,38 @@ void emit_cp_async(Emit *e, Instr *i)
     if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
 }
 
+/* Declares whether the scheduler has said already that there is another program, and returns the name. */
+static const char *next_is_there(Emit *e)
+{
+    const char *next = tmp(e, "next");
+    line(e, "bool %s = %s(%s(scheduled_full + 8 * scheduled_stage, scheduled_phase));", next,
+        use(e, "uniform"), use(e, "mbar_test"));
+    line(e, "if (%s) %s = %s(scheduled_word + %d * scheduled_stage, lane);", next, next,
+        use(e, "first_lane_word"), SCHEDULED_BYTES);
+    return next;
+}
+
+/* When windows of the fill that are left are taken behind the loop: an expression; "": always, NULL: never.
+ * Behind steps whose last window the next program may take, they are unless that program is there (`next`):
+ * these warps wait for the scheduler with nothing left that consumers wait for, or all could wait for ever.
+ */
+static const char *when_left(Emit *e, const Fill *f, const Instr *loop, const char **next)
+{
+    bool drawn = f->late && ir_loop_is(f->late, LOOP_DYNAMIC);
+    if (f->late == loop) return drawn ? NULL : "";
+    if (!drawn || f->instr->block->parent != loop) return NULL;
+    if (!*next) *next = next_is_there(e);
+    return str(e, "!%s", *next);
+}
+
 void emit_cp_async_left(Emit *e, const Instr *loop)
 {
+    const char *next = NULL;
     for (size_t k = 0; k < e->fills.len && e->role == ROLE_CP_ASYNC; k++) {
         const Fill *f = &e->fills.data[k];
         CpAsync x;
-        if (f->late != loop) continue;
+        const char *when = when_left(e, f, loop, &next);
+        if (!when) continue;
         if (by_rows(f->instr)) {
             directive(e, "#pragma unroll 1");
             line(e, "for (; %s_open; %s_open--) {", f->ring->name, f->ring->name);
@@ -367,7 +393,7 @@ void emit_cp_async_left(Emit *e, const Instr *loop)
         }
         begin(e, f, &x);
         const char *before = tmp(e, "before");
-        line(e, "if (%s) {", f->holds);
+        line(e, "if (%s) {", both_conditions(e, f->holds, when));
         e->indent++;
         line(e, "const u32 %s = %s;", before, staging_of(e, f, str(e, "(%s == 2)", f->holds)));
         finish(&x, before, 0);
