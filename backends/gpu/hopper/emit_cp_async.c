@@ -351,37 +351,26 @@ void emit_cp_async(Emit *e, Instr *i)
     if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
 }
 
-/* Declares whether the scheduler has said already that there is another program, and returns the name. */
-static const char *next_is_there(Emit *e)
-{
-    const char *next = tmp(e, "next");
-    line(e, "bool %s = %s(%s(scheduled_full + 8 * scheduled_stage, scheduled_phase));", next,
-        use(e, "uniform"), use(e, "mbar_test"));
-    line(e, "if (%s) %s = %s(scheduled_word + %d * scheduled_stage, lane);", next, next,
-        use(e, "first_lane_word"), SCHEDULED_BYTES);
-    return next;
-}
+/* Whether the loop may have no step. */
+static bool may_be_empty(const Emit *e, const Instr *loop)
+{ return range_of(e->ranges, ir_operand(loop, 1)).lo <= range_of(e->ranges, ir_operand(loop, 0)).hi; }
 
 /* When windows of the fill that are left are taken behind the loop: an expression; "": always, NULL: never.
- * Behind steps whose last window the next program may take, they are unless that program is there (`next`):
- * these warps wait for the scheduler with nothing left that consumers wait for, or all could wait for ever.
- */
-static const char *when_left(Emit *e, const Fill *f, const Instr *loop, const char **next)
+ * Behind steps whose last window the next program takes, they are where there was no step: several such
+ * programs would need more of them from the scheduler than it hands on before consumers go on. */
+static const char *when_left(Emit *e, const Fill *f, const Instr *loop)
 {
-    bool drawn = f->late && ir_loop_is(f->late, LOOP_DYNAMIC);
-    if (f->late == loop) return drawn ? NULL : "";
-    if (!drawn || f->instr->block->parent != loop) return NULL;
-    if (!*next) *next = next_is_there(e);
-    return str(e, "!%s", *next);
+    if (f->late == loop) return "";
+    if (!f->late || f->instr->block->parent != loop || !may_be_empty(e, loop)) return NULL;
+    return str(e, "%s >= %s", name_of(e, ir_operand(loop, 0)), name_of(e, ir_operand(loop, 1)));
 }
 
 void emit_cp_async_left(Emit *e, const Instr *loop)
 {
-    const char *next = NULL;
     for (size_t k = 0; k < e->fills.len && e->role == ROLE_CP_ASYNC; k++) {
         const Fill *f = &e->fills.data[k];
         CpAsync x;
-        const char *when = when_left(e, f, loop, &next);
+        const char *when = when_left(e, f, loop);
         if (!when) continue;
         if (by_rows(f->instr)) {
             directive(e, "#pragma unroll 1");
