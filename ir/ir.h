@@ -347,7 +347,7 @@ const Instr *ir_held_fault(const Func *, int *operand);
 const Instr *ir_roles_fault(const Func *, const char **why);
 /* The loop of which a step's window is taken from the staging area of the cp.async producers, and its stage
  * reported full, a step later: the one around, if nothing in it waits for another loop and rings have stages
- * for it; NULL: none. */
+ * for it, or the loop over programs around that one, whose next program may have that step. NULL: none. */
 const Instr *ir_cp_async_late_in(const Instr *ring_cp_async);
 /* How many iterations later a stage of rows at arbitrary addresses is reported full, and 1 for other windows:
  * as many as leave three stages to the consumers. */

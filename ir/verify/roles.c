@@ -170,13 +170,63 @@ static bool fills_within(const Instr *i)
     return false;
 }
 
+/* Whether the ring has stages for two of the steps in which the put stands. */
+static bool holds_two_steps(const Instr *put)
+{
+    int64_t n = 0;
+    for (const Instr *i = put->block->first; i; i = i->next)
+        if (i->op == OP_RING_PUT && ir_operand(i, 0) == ir_operand(put, 0))
+            n += ir_attr_int(i, ATTR_COUNT, 1);
+    return ir_operand(put, 0)->type->shape[0] >= 2 * n;
+}
+
+/* Whether the producer can come to the end of a program whose last step the consumers have not got: it puts
+ * nothing outside of the steps of one loop, whose stages they give back when they get the next one's. */
+static bool producer_goes_on(const Block *programs)
+{
+    const Instr *steps = NULL;
+    for (const Instr *i = programs->first; i; i = i->next) {
+        if (i->op == OP_RING_PUT) return false;
+        for (int k = 0; k < i->n_blocks; k++) {
+            if (!ir_holds(i->blocks[k], OP_RING_PUT)) continue;
+            if (steps || i->op != OP_FOR) return false;
+            steps = i;
+        }
+    }
+    for (const Instr *i = steps ? steps->blocks[0]->first : NULL; i; i = i->next) {
+        if (i->op == OP_RING_PUT && !holds_two_steps(i)) return false;
+        for (int k = 0; k < i->n_blocks; k++)
+            if (ir_holds(i->blocks[k], OP_RING_PUT)) return false;
+    }
+    return true;
+}
+
+/* The loop over programs of which the last window of a program can be late, too, in the first step of the
+ * next one; NULL: there is none. The loop of steps is all that fills stages in a program; the fills are
+ * windows, not rows, which are late by several steps and would ask for more programs than are drawn. */
+static const Instr *late_over_programs(const Instr *steps)
+{
+    const Instr *programs = steps->block->parent, *roles = programs ? programs->block->parent : NULL;
+    if (!programs || programs->op != OP_FOR || !ir_over_programs(programs) || !roles ||
+        roles->op != OP_CP_ASYNC_ROLES)
+        return NULL;
+    for (const Instr *i = steps->block->first; i; i = i->next)
+        if (i->op == OP_RING_CP_ASYNC || (i != steps && fills_within(i))) return NULL;
+    for (const Instr *i = steps->blocks[0]->first; i; i = i->next)
+        if (i->op == OP_RING_CP_ASYNC && ir_attr(i, ATTR_PARTS)) return NULL;
+    for (const Instr *i = roles->blocks[PRODUCER]->first; i; i = i->next)
+        if (i->op == OP_FOR && ir_over_programs(i)) return producer_goes_on(i->blocks[0]) ? programs : NULL;
+    return NULL;
+}
+
 const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_DYNAMIC)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
         if (fills_within(i) || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
-    return loop;
+    const Instr *programs = late_over_programs(loop);
+    return programs ? programs : loop;
 }
 
 int ir_cp_async_lag(const Instr *fill)

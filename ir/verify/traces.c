@@ -176,11 +176,13 @@ static bool fill(Actor *a, const Instr *i)
     return true;
 }
 
-static void end_late_copies(Actor *a, const Instr *loop)
+/* Behind a loop, which had steps or none. */
+static void end_late_copies(Actor *a, const Instr *loop, bool stepped)
 {
     size_t kept = 0;
     for (size_t k = 0; k < a->late.len; k++) {
-        if (a->late.data[k].loop == loop) end_late(a, a->late.data[k].fill);
+        const Late *x = &a->late.data[k];
+        if (x->loop == loop || (!stepped && x->fill->block->parent == loop)) end_late(a, x->fill);
         else a->late.data[kept++] = a->late.data[k];
     }
     a->late.len = kept;
@@ -302,6 +304,7 @@ static bool run_for(Actor *a, const Instr *i)
     int64_t at = bound[0].n.i, hi = bound[1].n.i, by = bound[2].n.i,
             times = known ? 0 : (int64_t)(draw(a) % MOST_ITERATIONS);
     if (known && by <= 0) return wrong(a, i, "the step of the loop is not above zero");
+    bool stepped = known ? at < hi : times > 0;
     for (; !known && times > 0; times--)
         if (!iterate(a, i, unknown, carried)) return false;
     while (known && at < hi) {
@@ -309,7 +312,7 @@ static bool run_for(Actor *a, const Instr *i)
         if ((uint64_t)hi - (uint64_t)at <= (uint64_t)by) break;
         at += by;
     }
-    end_late_copies(a, i);
+    end_late_copies(a, i, stepped);
     give_results(a, i, carried);
     return true;
 }

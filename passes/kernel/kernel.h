@@ -223,9 +223,8 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
 /* The number of columns that a wgmma_promoted computes at a time, when a thread holds `held` registers of
  * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
-/* The CPU backend runs it too. flushed: exp2 gives 0 in place of a denormal number. */
-void kernel_reciprocal(Func *, bool flushed);
-bool kernel_never_small(const Value *, bool flushed); /* never_small.c */
+void kernel_reciprocal(Func *, bool flushed); /* flushed: exp2 gives 0 in place of a denormal number; */
+bool kernel_never_small(const Value *, bool flushed); /* the CPU backend runs both too (never_small.c) */
 /* What strength-reduction lets a loop carry: the loop's counter, if `of` is it or, with what is in *more, its
  * sum with a number that the loop does not change; or the marked quotient that `of` is; else NULL. Casts that
  * change no number may be between. */
@@ -463,8 +462,7 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 /* Whether the rows of the tile lie in memory as one piece, which goes through shared memory (row_block.c). */
 bool kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
-/* Whether runs of n neighbouring elements are in neighbouring registers, and begin at multiples of n;
- * neighbouring lanes have neighbouring runs. */
+/* Whether runs of n elements, from multiples of n, are in registers side by side, and runs in lanes so. */
 bool kernel_row_runs(const Layout *, int n);
 /* The layout of such rows: neighbouring words are in neighbouring lanes, and there is room for what lies
  * before a row in its first word. NULL: there is none. */

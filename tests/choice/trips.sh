@@ -2,8 +2,8 @@
 # trips.sh COSTS: what is counted of loads to registers. How often programs wait for those of loops: once for rounds that are taken together
 # or loaded ahead, once for each of loads that follow each other, in each round where the place of a load follows from the round before;
 # and ranges between loaded offsets count by their mean, of gathered elements and of tiles too. What taps share, lines that a warp reaches,
-# and additions to an element that is the same for all programs. Loops that data may end go half of their way; lanes that hold nothing
-# count as those that do. What consumers load to registers before a product.
+# additions to an element that is the same for all programs, and copies that run ahead of a loop. Loops that data may end go half of
+# their way; lanes that hold nothing count as those that do. What consumers load to registers before a product.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -105,6 +105,16 @@ kernel filtered(in f16 X[B, H, W, C], in f16 DW[4, C], in f16 PW[C, CO], out f16
     const for s in 0 .. 4 { acc += f32(load(X[b, h, x*TX + s - 1 +: TX, :])) * f32(load(DW[s, :]))[None, :]; }
     store(Y[b, h, x*TX +: TX, :], f16(mma(f16(max(acc, 0.0)), load(PW[:, :]))));
 }
+kernel words(in f16 A[M, K], in f16 B[N, K], out f32 C[M, N], const int STAGES = 4) grid (cdiv(N, 64), cdiv(M, 64))
+{
+    let (j, i) = program_id();
+    var acc = zeros([64, 64], f32);
+    for k in 0 .. cdiv(K, 64) {
+        let b = load(B[j*64 +: 64, k*64 +: 64], latency = STAGES);
+        acc = mma(load(A[i*64 +: 64, k*64 +: 64], latency = STAGES), transpose(b), acc);
+    }
+    store(C[i*64 +: 64, j*64 +: 64], acc);
+}
 KERNEL
 # expect KERNEL CONFIGURATION FIELD VALUE ARGUMENTS
 expect() {
@@ -148,3 +158,7 @@ expect until T=32 alu 53506 M=4096 N=8192
 expect filtered TX=64 before 144 B=32 H=56 W=56 C=128 CO=128
 # Warps that load and multiply alike wait as others do.
 expect filtered TX=32 before 0 B=32 H=56 W=56 C=128 CO=128
+# Ten steps are copied once each, however many of them are ahead of the loop.
+expect words STAGES=8 copies 655360 M=512 N=512 K=622
+expect words STAGES=4 copies 655360 M=512 N=512 K=622
+expect words STAGES=3 copies 655360 M=512 N=512 K=622

@@ -60,6 +60,18 @@ static const Row rows[] = {
     /* rings that cp.async producers fill: rows of B, of A and of both begin at arbitrary addresses; along M;
        transposed operands; few steps, and none in a loop; one consumer, and three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
+    /* the last window of a program in the next one: short programs, some without a step, in clusters, in
+       shares; rows that several classes of lines cover */
+    { "gemm", "M=520 N=259 K=40 | M=392 N=137 K=104", "TM=64 TN=64 TK=32 STAGES=2 persistent=1", NULL,
+        .faults = true },
+    { "gemm", "M=520 N=137 K=71", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 persistent=1 cp_async_producer=1",
+        "B:t" },
+    { "gemm", "M=264 N=203 K=72", "TM=64 TN=64 TK=32 STAGES=2 persistent=1 cluster=2", NULL },
+    { "gemm", "M=264 N=203 K=200", "TM=64 TN=64 TK=32 STAGES=2 persistent=1 stream_k=4", NULL },
+    { "products_of_some", "M=264 N=259 K=520 | M=264 N=391 K=24", "persistent=1", NULL, .faults = true,
+        .calls = { "cp_async_wait(", "mbar_arrive(" } },
+    { "conv2d_nhwc", "B=20 C=19 H=8 W=8 F=52 R=1 S=1 P=8 Q=8",
+        "T=bf16 PAD=0 TF=64 TB=8 TP=4 TQ=4 persistent=1", NULL },
     { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 cp_async_producer=1", NULL },
     { "gemm", "M=201 N=133 K=101", "TM=192 TN=96 TK=32 cp_async_producer=1", "A:t" },

@@ -1,5 +1,5 @@
 /* hopper_recipes.c: recipes of kernels that are no examples, for rows of tile_emu_hopper: rows that a cluster
- * replaces, and additions in a fixed order by a writer warp. */
+ * replaces, additions in a fixed order by a writer warp, and programs without steps. */
 #include "tests/emu/hopper.h"
 #include "tests/run/reference_names.h"
 #include <math.h>
@@ -52,6 +52,23 @@ static void want_products(Problem *p)
         }
 }
 
+/* C = A B in every third tile of 64 x 64, and 0 in the others. */
+static void want_some(Problem *p)
+{
+    IN(A);
+    IN(B);
+    WANT(C);
+    SIZE(M);
+    SIZE(N);
+    SIZE(K);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) {
+            double s = 0;
+            for (int64_t k = 0; k < K; k++) s += A[i * K + k] * B[k * N + j];
+            C[i * N + j] = (i / 64 + j / 64) % 3 ? 0 : s;
+        }
+}
+
 #define KERNELS "../../tests/run/kernels/"
 static const Recipe recipes_beside[] = {
     { "cluster_in_place", KERNELS "cluster_in_place",
@@ -61,6 +78,9 @@ static const Recipe recipes_beside[] = {
         "in Q[B,M,D] f16 int:2; in K[B,N,D] f16 int:2; inout DQ[B,M,D] f32; out DK[B,N,D] f32; "
         "inout ORDER[B,P] i32 int:0",
         NULL, NULL, { "add_products_in_order Q K DQ DK ORDER" }, want_products, 4, 64, 0, FLOOR_ONE },
+    { "products_of_some", KERNELS "products_of_some",
+        "in A[M,K] f16 int:2; in B[K,N] f16 int:2; out C[M,N] f32", NULL, NULL, { "products_of_some A B C" },
+        want_some, 4, 64, 0, FLOOR_ONE },
 };
 
 const Recipe *hopper_recipe(const char *name)

@@ -351,12 +351,27 @@ void emit_cp_async(Emit *e, Instr *i)
     if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
 }
 
+/* Whether the loop may have no step. */
+static bool may_be_empty(const Emit *e, const Instr *loop)
+{ return range_of(e->ranges, ir_operand(loop, 1)).lo <= range_of(e->ranges, ir_operand(loop, 0)).hi; }
+
+/* When windows of the fill that are left are taken behind the loop: an expression; "": always, NULL: never.
+ * Behind steps whose last window the next program takes, they are where there was no step: several such
+ * programs would need more of them from the scheduler than it hands on before consumers go on. */
+static const char *when_left(Emit *e, const Fill *f, const Instr *loop)
+{
+    if (f->late == loop) return "";
+    if (!f->late || f->instr->block->parent != loop || !may_be_empty(e, loop)) return NULL;
+    return str(e, "%s >= %s", name_of(e, ir_operand(loop, 0)), name_of(e, ir_operand(loop, 1)));
+}
+
 void emit_cp_async_left(Emit *e, const Instr *loop)
 {
     for (size_t k = 0; k < e->fills.len && e->role == ROLE_CP_ASYNC; k++) {
         const Fill *f = &e->fills.data[k];
         CpAsync x;
-        if (f->late != loop) continue;
+        const char *when = when_left(e, f, loop);
+        if (!when) continue;
         if (by_rows(f->instr)) {
             directive(e, "#pragma unroll 1");
             line(e, "for (; %s_open; %s_open--) {", f->ring->name, f->ring->name);
@@ -367,7 +382,7 @@ void emit_cp_async_left(Emit *e, const Instr *loop)
         }
         begin(e, f, &x);
         const char *before = tmp(e, "before");
-        line(e, "if (%s) {", f->holds);
+        line(e, "if (%s) {", both_conditions(e, f->holds, when));
         e->indent++;
         line(e, "const u32 %s = %s;", before, staging_of(e, f, str(e, "(%s == 2)", f->holds)));
         finish(&x, before, 0);

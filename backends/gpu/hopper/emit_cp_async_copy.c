@@ -202,25 +202,37 @@ static void copy_last_straight(const CpAsync *x, const Reach *r, const char *sta
     end_block(e);
 }
 
-/* When the outermost axis is in range completely, a lane copies the same part of each line of a class, at a
- * constant distance. */
-static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
+/* Copies the same vector of each line of a class, of which c is the first; `some`: of those that are in
+ * range. */
+static void copy_class(const CpAsync *x, const Reach *r, Index *const *c, bool some)
+{
+    Emit *e = x->e;
+    const CpAsyncWay *y = &x->way;
+    const Window *w = &x->w;
+    int out = outer_axis(x), step = y->classes * y->group / y->inner;
+    const char *to = str(e, "to + g * %d", y->group * y->pitch);
+    begin_unrolled(e, "g", y->of_class);
+    if (some) {
+        const char *in =
+            w->masked ? axis_condition(e, w, out, str(e, "(%s + g * %d)", tile_coord(e, w, out, c), step))
+                      : "";
+        line(e, *in ? "const i32 part = %s ? size : 0;" : "const i32 part = size;", in);
+        line(e, "const u8 *const at = q + g * far;");
+        copy_part(x, r, to, "at", "part");
+    } else line(e, "%s(%s, q + g * far, size);", use(e, "cp_async_part_b128"), to);
+    end_block(e);
+}
+
+/* A lane copies the same part of each line of a class, at a constant distance. */
+static void copy_classes(const CpAsync *x, const Reach *r, const char *staging, bool some)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
     int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
-    const char *inside =
-        !w->masked ? ""
-                   : both_conditions(e, axis_condition(e, w, out, "0"),
-                         axis_condition(e, w, out, str(e, "%lld", (long long)y->shape[y->outer] - 1)));
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
                *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *rows = "", *there;
     Index *c[TILE_MAX_RANK];
-    line(e, "if (%s) {", both_conditions(e, inside, str(e, "!%s", r->ends)));
-    e->indent++;
-    line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out),
-        (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
     directive(e, "#pragma unroll 1");
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
@@ -246,17 +258,30 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
         line(e, "if (%s < %d) {", piece, whole);
         e->indent++;
     }
-    begin_unrolled(e, "g", y->of_class);
-    line(e, "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
-    end_block(e);
+    copy_class(x, r, c, some);
     if (whole < y->per) end_block(e);
     if (!x->aligned) copy_last_straight(x, r, staging, whole);
     end_block(e);
-    e->indent--;
-    line(e, "} else {");
-    e->indent++;
-    copy_lines(x, r, staging);
-    end_block(e);
+}
+
+/* Where the outermost axis is in range completely, no line is asked whether it is. */
+static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
+{
+    Emit *e = x->e;
+    const Window *w = &x->w;
+    int out = outer_axis(x);
+    const char *inside = "";
+    for (int64_t n = 0, last = x->way.shape[x->way.outer] - 1; w->masked && n < 2; n++)
+        inside = both_conditions(e, inside, axis_condition(e, w, out, str(e, "%lld", (long long)(n * last))));
+    line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out),
+        (long long)(w->step[out] * x->way.classes * x->way.group / x->way.inner * x->way.bytes));
+    for (int some = 0; some < 2; some++) {
+        line(e, some ? "} else {" : "if (%s) {", both_conditions(e, inside, str(e, "!%s", r->ends)));
+        e->indent++;
+        copy_classes(x, r, staging, some);
+        e->indent--;
+    }
+    line(e, "}");
 }
 
 const char *cp_async_tensor_end(Emit *e, const Window *w)

@@ -10,9 +10,10 @@
  * shared memory with cp.async, whose size operand leaves zeros behind a row's end, so that nothing outside
  * of the tensor is read. When the rows have arrived, they take from there what a stage holds side by side:
  * two vectors shifted into place, or elements of several rows where the stage runs along another axis. In
- * a loop, they do that for the window before, while this one's rows are in flight. A warp has lines of its
- * own, so that these warps never wait for each other. Each arrives at the stage's full mbarrier; the
- * consumers execute the fence for wgmma's proxy.
+ * a loop, they do that for the window before, while this one's rows are in flight; that may be the last one
+ * of the program before (ir_cp_async_late_in). A warp has lines of its own, so that these warps never wait
+ * for each other. Each arrives at the stage's full mbarrier; the consumers execute the fence for wgmma's
+ * proxy.
  *
  * The staging area keeps rows in flight out of registers; in registers they would take 64 values of 16
  * bytes a warp, which consumers need.

@@ -72,6 +72,8 @@ static void loop(CostWalk *w, const Instr *i, double times)
                                                                  one in the middle stands for all */
     w->c.persistent |= programs;
     bool counted = w->counted;
+    CostCounter around = w->counter;
+    w->counter = (CostCounter){ known && !programs ? i->blocks[0]->args[0] : NULL, lo, step, iterations };
     w->counted = false;
     if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)iterations);
     w->loops += !programs;
@@ -89,6 +91,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
     if (!programs && !w->traffic) cost_loop_waits(w, i, times * rounds);
     w->loops -= !programs;
     w->far -= !programs && !known;
+    w->counter = around;
     w->counted = counted;
 }
 
@@ -197,12 +200,37 @@ static void open_while(CostWalk *w, const Instr *i, double times)
     }
 }
 
+/* The part of the iterations in which the counter, or a number more, is below a bound, as for copies that run
+ * ahead of a loop: the one in the middle cannot stand for all of these. False: the condition says no such
+ * thing. */
+static bool part_below(CostWalk *w, const Value *condition, double *part)
+{
+    const CostCounter *c = &w->counter;
+    const Instr *d = condition->def;
+    int64_t more, bound;
+    if (w->traffic || !c->at || c->n < 1 || c->step < 1 || !d || d->op != OP_LT ||
+        !cost_as_int(w, ir_operand(d, 1), &bound))
+        return false;
+    const Value *at = ir_operand(d, 0);
+    for (; at->def && at->def->op == OP_ADD && ir_is_const(ir_operand(at->def, 1), &more);
+        at = ir_operand(at->def, 0))
+        bound -= more;
+    if (at != c->at) return false;
+    double below = ceil((double)(bound - c->lo) / (double)c->step);
+    *part = fmax(0, fmin(1, below / (double)c->n));
+    return true;
+}
+
 static void choice(CostWalk *w, const Instr *i, double times)
 {
+    double part;
     int64_t c;
     const Instr *inner = joined_in(i->blocks[0]);
     if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
+    } else if (part_below(w, ir_operand(i, 0), &part)) {
+        if (part > 0) walk(w, i->blocks[0], times * part);
+        if (part < 1) walk(w, i->blocks[1], times * (1 - part));
     } else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
     else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
     else

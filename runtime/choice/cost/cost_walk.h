@@ -26,6 +26,12 @@ typedef struct CostLine {
     double of[BOUND_COUNT];
 } CostLine;
 
+/* The innermost loop around whose counter is known: `n` iterations from lo on. */
+typedef struct CostCounter {
+    const Value *at; /* NULL: there is none */
+    int64_t lo, step, n;
+} CostCounter;
+
 typedef struct CostWalk {
     Session *s;
     const Func *f;
@@ -40,7 +46,8 @@ typedef struct CostWalk {
                                 kernel's own order */
     int loops;               /* around, those over programs aside */
     double rounds;           /* of the producer's loop */
-    int far;                 /* loops around this place whose bounds are loaded */
+    CostCounter counter;
+    int far;                       /* loops around this place whose bounds are loaded */
     bool producer, roles, counted; /* counted: this loop's round has waited already */
     int threads;                   /* that share the work of a tile */
     KernelPlan *plan;
