@@ -236,7 +236,7 @@ static const Row rows[] = {
     { "softmax", "M=3 N=13009", "T=f32", NULL, .faults = true }, /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
     { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */
-    { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
+    { "rms_norm_matrix", "M=2 N=20480", "T=f32", "X:s" },
     /* steps that are divided among the CTAs of a cluster: evenly, unevenly, fewer steps than CTAs */
     { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split_k=2", NULL,
         .faults = true },
