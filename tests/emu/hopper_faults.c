@@ -66,7 +66,7 @@ static const struct {
     { "attention", "a * left out", "*", "cp_async_wait(0);", 1,
         "Q is read in the loop, whose first wait and barrier cover its copy" },
     { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },
-    { "attention", "a commit left out", "}", "cp_async_commit();", 1,
+    { "attention", "a commit left out", "/* let q *", "cp_async_commit();", 1,
         "Q's copy is then in the group of the first K" },
     { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1,
         "the loop's own barrier stands before the first use of Q" },
