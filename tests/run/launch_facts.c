@@ -1,5 +1,6 @@
 /* launch_facts.c: see launch_facts.h. */
 #include "launch_facts.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,20 @@ static bool below_2_31(const Launch *l)
     return true;
 }
 
+/* As the runtime (set_facts of runtime/compile/compile.c): numbers from 0 on, floats above 0, and indices
+ * below the bound of extents are classes of scalars. */
+static void scalar_facts(Param *p, const ScalarArg *s, bool exact)
+{
+    /* A range of doubles: beyond 2^53 it would leave out the integer itself. */
+    const double v = s->value;
+    const bool real = ref_type_is_float(s->type), held = real || fabs(v) < 0x1p53;
+    if (exact && held) p->lo = p->hi = v;
+    if (exact || !(v >= 0 && v < HUGE_VAL)) return;
+    if (p->lo < 0) p->lo = 0;
+    if (real && v > 0 && p->lo <= 0) p->lo = DBL_TRUE_MIN;
+    if (p->type->dtype == DT_INDEX && v < FITS32_EXTENT) p->hi = FITS32_EXTENT - 1;
+}
+
 void launch_facts(Func *f, const Launch *l, bool exact)
 {
     f->fits32 = fits_in_32_bits(l);
@@ -105,9 +120,7 @@ void launch_facts(Func *f, const Launch *l, bool exact)
         Param *p = &f->params[i];
         if (!t && !a->scalar) continue;
         if (!t) {
-            /* A range of doubles: beyond 2^53 it would leave out the integer itself. */
-            bool held = ref_type_is_float(a->scalar->type) || fabs(a->scalar->value) < 0x1p53;
-            if (exact && held) p->lo = p->hi = a->scalar->value;
+            scalar_facts(p, a->scalar, exact);
             continue;
         }
         /* As the runtime: nothing is known of the address of a tensor without elements. */

@@ -154,13 +154,20 @@ static void multiply_by_step(Emit *e, const Product *p)
     end_block(e);
 }
 
-static bool is_used_behind(const Value *v, const Instr *place)
+/* Whether something at or behind the place reads these registers of v. What was made of v before the place
+ * may be in the same registers, or be nowhere, and then be computed where it is used. */
+static bool is_used_behind(const Emit *e, const Value *v, const char *registers, const Instr *place)
 {
     for (const Use *u = v->uses; u; u = u->next) {
-        const Instr *i = place;
-        if (u->user->block != place->block) return true;
-        while (i && i != u->user) i = i->next;
+        const Instr *user = u->user, *i = place;
+        if (user->block != place->block) return true;
+        while (i && i != user) i = i->next;
         if (i) return true;
+        for (int k = 0; k < user->n_results; k++) {
+            const char *held = e->storage[user->results[k].id];
+            if ((!held || held == registers) && is_used_behind(e, &user->results[k], registers, place))
+                return true;
+        }
     }
     return false;
 }
@@ -168,24 +175,26 @@ static bool is_used_behind(const Value *v, const Instr *place)
 /* A product before this one in its block whose sum has the same registers and is needed no more. This one
  * takes them: with registers of its own, the vendor's compiler could issue it before the arithmetic that
  * takes the former sum, and run out of registers. */
-static const Value *former_sum(const Instr *product)
+static const Value *former_sum(Emit *e, const Instr *product)
 {
     for (const Instr *i = product->prev; i; i = i->prev) {
-        const Instr *wait = i->op == OP_WGMMA && ir_result(i)->uses ? ir_result(i)->uses->user : NULL;
-        if (i->op != OP_WGMMA) continue;
-        bool alike = ir_result(i)->type == ir_result(product)->type && !ir_operand(i, 2)->type->layout;
-        if (!alike || ir_result(i)->uses->next || wait->op != OP_WGMMA_WAIT || wait->n_results != 1 ||
-            is_used_behind(ir_result(i), product) || is_used_behind(ir_result(wait), product))
+        const Value *sum = i->op == OP_WGMMA ? ir_result(i) : NULL;
+        const Instr *wait = sum && sum->uses ? sum->uses->user : NULL;
+        if (!sum) continue;
+        bool alike = sum->type == ir_result(product)->type && !ir_operand(i, 2)->type->layout;
+        if (!alike || !wait || sum->uses->next || wait->op != OP_WGMMA_WAIT || wait->n_results != 1 ||
+            is_used_behind(e, sum, registers_of(e, sum), product))
             return NULL;
-        return ir_result(i);
+        return sum;
     }
     return NULL;
 }
 
 static const char *begun_sum(Emit *e, Instr *product)
 {
-    const Value *former = former_sum(product);
-    if (!former) return declare_tile(e, ir_result(product));
+    const Value *former = former_sum(e, product);
+    const bool placed = e->place && e->place[ir_result(product)->id]; /* in those that a loop carries */
+    if (!former || placed) return declare_tile(e, ir_result(product));
     return e->storage[ir_result(product)->id] = registers_of(e, former);
 }
 

@@ -19,6 +19,7 @@ enum { MOST_STEPS = 12, MOST_LOOPS = 4 };
 
 typedef struct Proof {
     const Instr *loops[MOST_LOOPS]; /* whose carried values are assumed to be what is to be shown of them */
+    bool as_positive[MOST_LOOPS];   /* what is assumed is `positive`, too */
     int carried[MOST_LOOPS], n_loops;
     bool flushed;  /* exp2 gives 0 in place of a denormal number */
     bool positive; /* also that the value is not below zero */
@@ -150,9 +151,10 @@ static bool is_carried(const Instr *loop, int k, const Proof *p, int depth)
 {
     Proof q = *p;
     for (int n = 0; n < p->n_loops; n++)
-        if (p->loops[n] == loop && p->carried[n] == k) return true;
+        if (p->loops[n] == loop && p->carried[n] == k && (p->as_positive[n] || !p->positive)) return true;
     if (loop->op != OP_FOR || p->n_loops == MOST_LOOPS) return false;
     q.loops[q.n_loops] = loop;
+    q.as_positive[q.n_loops] = p->positive;
     q.carried[q.n_loops++] = k;
     return never_small(ir_operand(loop, 3 + k), p, depth + 1) &&
            never_small(ir_operand(ir_terminator(loop->blocks[0]), k), &q, depth + 1);
