@@ -223,8 +223,8 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
 /* The number of columns that a wgmma_promoted computes at a time, when a thread holds `held` registers of
  * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
-void kernel_reciprocal(Func *, bool flushed); /* flushed: exp2 gives 0 in place of a denormal number; */
-bool kernel_never_small(const Value *, bool flushed); /* the CPU backend runs both too (never_small.c) */
+void kernel_reciprocal(Func *, bool flushed);   /* flushed: exp2 gives 0 in place of a denormal number; */
+bool kernel_never_small(Value *, bool flushed); /* the CPU backend runs both too (never_small.c) */
 /* What strength-reduction lets a loop carry: the loop's counter, if `of` is it or, with what is in *more, its
  * sum with a number that the loop does not change; or the marked quotient that `of` is; else NULL. Casts that
  * change no number may be between. */

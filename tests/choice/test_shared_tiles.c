@@ -169,7 +169,7 @@ static void convolutions(void)
     Allocator chunks = allocator_libc;
     chunks.chunk = 1024;
     compare(allocator_libc, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 8, 11, words);
-    compare(chunks, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 4, 11, words);
+    compare(chunks, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 8, 11, words);
 }
 
 int main(int argc, char **argv)
