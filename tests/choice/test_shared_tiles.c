@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static const char *folder;
-static uint32_t seed = 5;
+static uint32_t seed;
 
 static uint32_t drawn(uint32_t below)
 {
@@ -122,6 +122,7 @@ static void compare(Allocator alloc, const char *file, const char *kernel, const
     Session s;
     static int different, emits;
     different = emits = 0;
+    seed = 11; /* so that one kernel's draws do not depend on what another one lists */
     snprintf(path, sizeof path, "%s/%s.tile", folder, file);
     session_init(&s, allocator_libc);
     if (setjmp(s.oom)) exit(2);
@@ -169,7 +170,7 @@ static void convolutions(void)
     Allocator chunks = allocator_libc;
     chunks.chunk = 1024;
     compare(allocator_libc, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 8, 11, words);
-    compare(chunks, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 8, 11, words);
+    compare(chunks, "conv2d", "conv2d_nhwc", "cuda:sm_90a", 6, 11, words);
 }
 
 int main(int argc, char **argv)
