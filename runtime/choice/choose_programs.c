@@ -9,11 +9,12 @@
 
 enum { MOST_HINTS = 2 }; /* warps, occupancy */
 
-/* Not where a choice has to depend on the launch alone, or the source is taken as it stands. */
+/* Not where a choice has to depend on the launch alone, or the source is taken as it stands, as that of
+ * copies is. */
 bool chooses_programs(const tile_kernel *k)
 {
     const tile_context *c = k->context;
-    return !(c->flags & (TILE_CONTEXT_PINNED | TILE_CONTEXT_AS_DECLARED)) && !k->chooser &&
+    return !(c->flags & (TILE_CONTEXT_PINNED | TILE_CONTEXT_AS_DECLARED)) && !k->chooser && !k->copies &&
            search_lacks_block(k->front, k->bindings, k->n_bindings, c->target) && kernel_device_model(k);
 }
 

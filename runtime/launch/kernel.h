@@ -182,6 +182,7 @@ struct tile_kernel {
     TuneRow *rows;
     int n_rows;
     struct Chooser *chooser; /* see choose.c; NULL: there is nothing to choose */
+    bool copies;             /* for launches of another kernel (pitch_copy.c), in sizes that were measured */
     /* See pitch.c; NULL: no launch has copied anything, none had to be decided. */
     _Atomic(struct Pitcher *) pitcher;
     _Atomic(struct PitchDecision *) decisions;

@@ -155,6 +155,14 @@ static tile_status load_text(Session *s, void *loading)
 static tile_status load_kernels(tile_kernel *k, tile_module **module)
 { return context_in_session(k->context, k->title, load_text, &(Loading){ k, module }); }
 
+/* No launch of a copy chooses warps. */
+static void keep_sizes(struct Pitcher *p)
+{
+    for (int i = 0; i < SIZES * KERNELS; i++) p->kernel[i / KERNELS][i % KERNELS]->copies = true;
+    for (int i = 0; i < MAX_PARAMS; i++)
+        if (p->convert[i]) p->convert[i]->copies = true;
+}
+
 static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
 {
     static const char *const type[SIZES] = { "i8", "i16", "i32" };
@@ -173,6 +181,7 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
         st = tile_kernel_create(p->module, name, b, w < TRANSPOSE ? 3 : 1, &p->kernel[size][w]);
     }
     if (!st) st = make_converting(k, p);
+    if (!st) keep_sizes(p);
     if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
     *out = other ? other : p;
     return st;
