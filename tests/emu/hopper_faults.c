@@ -25,6 +25,8 @@ static const struct {
         "the shuffles that join the lanes' parts of l bring the lanes together" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
         "behind the last program: nobody fills the stage again" },
+    { "attention", "an arrival *", "for (int i = 0; *", "mbar_init(V_ring_*_empty + * /* of no stage*", 2,
+        "what the first step gives back is no stage, and nobody waits for it" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
         "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
         "before" },
