@@ -105,6 +105,7 @@ static void scalar_facts(Param *p, const ScalarArg *s, bool exact)
     const bool real = ref_type_is_float(s->type), held = real || fabs(v) < 0x1p53;
     if (exact && held) p->lo = p->hi = v;
     if (exact || !(v >= 0 && v < HUGE_VAL)) return;
+    if (p->type->dtype == DT_U64) return; /* its type says so; the interpreter holds it as a signed word */
     if (p->lo < 0) p->lo = 0;
     if (real && v > 0 && p->lo <= 0) p->lo = DBL_TRUE_MIN;
     if (p->type->dtype == DT_INDEX && v < FITS32_EXTENT) p->hi = FITS32_EXTENT - 1;
