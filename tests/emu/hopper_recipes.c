@@ -61,12 +61,10 @@ static void want_some(Problem *p)
     SIZE(M);
     SIZE(N);
     SIZE(K);
+    ref_gemm(A, B, C, M, N, K);
     for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) {
-            double s = 0;
-            for (int64_t k = 0; k < K; k++) s += A[i * K + k] * B[k * N + j];
-            C[i * N + j] = (i / 64 + j / 64) % 3 ? 0 : s;
-        }
+        for (int64_t j = 0; j < N; j++)
+            if ((i / 64 + j / 64) % 3) C[i * N + j] = 0;
 }
 
 #define KERNELS "../../tests/run/kernels/"
