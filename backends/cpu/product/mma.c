@@ -68,7 +68,7 @@ static LLVMValueRef add_i8_quads(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     return gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(acc), t }, 2, v, 3);
 }
 
-static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef mma_multiply_add(MmaProduct *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     Gen *g = x->g;
     LLVMValueRef v[] = { a, b, acc };
@@ -85,143 +85,6 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     }
     return gen_intrinsic(
         g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
-}
-
-static LLVMValueRef tail_mask(Gen *g, int lanes, int on)
-{
-    LLVMValueRef *m = arena_array(g->arena, LLVMValueRef, (size_t)lanes);
-    for (int k = 0; k < lanes; k++) m[k] = LLVMConstInt(g->i1, k < on, false);
-    return LLVMConstVector(m, (unsigned)lanes);
-}
-
-/* acc vector v of row r of a block; `on` lanes of it exist. */
-static LLVMValueRef acc_load(Kernel *x, LLVMValueRef ptr, int on)
-{
-    Gen *g = x->g;
-    if (on == x->lanes) return gen_load(g, x->acc, x->lanes, ptr);
-    LLVMTypeRef types[] = { x->vec, g->ptr };
-    LLVMValueRef v[] = { ptr, tail_mask(g, x->lanes, on), LLVMConstNull(x->vec) };
-    return gen_intrinsic(g, "llvm.masked.load", types, 2, v, 3);
-}
-
-static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
-{
-    Gen *g = x->g;
-    if (on == x->lanes) {
-        gen_store(g, x->acc, value, ptr);
-        return;
-    }
-    LLVMTypeRef types[] = { x->vec, g->ptr };
-    LLVMValueRef v[] = { value, ptr, tail_mask(g, x->lanes, on) };
-    gen_intrinsic(g, "llvm.masked.store", types, 2, v, 3);
-}
-
-enum { MAX_ACC = 64 };
-
-/* n / by, rounded up. */
-static LLVMValueRef parts_of(Gen *g, LLVMValueRef n, int64_t by)
-{ return LLVMBuildUDiv(g->b, gen_iadd(g, n, gen_int(g, by - 1)), gen_int(g, by), ""); }
-
-/* The steps of the loop over K, of which there is one at least: `at_once` elements along K at a time. Behind
- * those in range are zeros. */
-static LLVMValueRef steps_along_k(Kernel *x, int64_t steps, int at_once)
-{
-    Gen *g = x->g;
-    int group = mma_group(x->s->a->dtype);
-    if (!x->real[2]) return gen_int(g, steps);
-    return larger(g, gen_imul(g, parts_of(g, x->real[2], at_once), at_once / group), gen_int(g, 1));
-}
-
-/* Vector v of step k of a panel of B. */
-static LLVMValueRef panel_load(Kernel *x, LLVMValueRef panel_at_k, int64_t step, int v)
-{
-    Gen *g = x->g;
-    const Buf *b = x->s->b;
-    int group = mma_group(b->dtype), vbytes = x->lanes * dtype_bytes(x->acc);
-    int64_t bstep = b->nr * group * dtype_bytes(b->dtype);
-    LLVMTypeRef t = group > 1 ? gen_vec(g->i32, x->lanes) : x->vec;
-    LLVMValueRef l =
-        LLVMBuildLoad2(g->b, t, gen_ptr(g, panel_at_k, gen_int(g, step * bstep + v * vbytes)), "");
-    LLVMSetAlignment(l, 4);
-    return l;
-}
-
-/* 128 times the sums of the columns of a panel, by which the products are too large if the highest bits of A
- * are inverted: by the instruction that multiplies, with 128 in place of every element of A. */
-static void sum_columns(Kernel *x, int nv, LLVMValueRef panel)
-{
-    Gen *g = x->g;
-    int group = mma_group(x->s->b->dtype);
-    int64_t steps = (x->k + group - 1) / group, bstep = x->s->b->nr * group;
-    LLVMValueRef sum[MAX_VECTORS], phi[MAX_VECTORS], zero = LLVMConstNull(x->vec);
-    LLVMValueRef high = gen_splat(g, LLVMConstInt(g->i32, 0x80808080, false), x->lanes);
-    Loop l;
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), steps_along_k(x, steps, group), 1);
-    l.runs = true;
-    for (int v = 0; v < nv; v++) phi[v] = LLVMBuildPhi(g->b, x->vec, "");
-    LLVMValueRef bk = gen_ptr(g, panel, gen_imul(g, k, bstep));
-    for (int v = 0; v < nv; v++) sum[v] = multiply_add(x, phi[v], high, panel_load(x, bk, 0, v));
-    LLVMBasicBlockRef latch = gen_here(g), before = l.before;
-    gen_loop_end(g, &l);
-    for (int v = 0; v < nv; v++) {
-        LLVMAddIncoming(phi[v], (LLVMValueRef[]){ zero, sum[v] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
-        x->too_much[v] = sum[v];
-    }
-}
-
-/* Computes mr rows from row0 and nv vectors of the panel at `column`, of which `columns` columns are real. */
-static void block(
-    Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
-{
-    Gen *g = x->g;
-    Step *s = x->s;
-    int acc_bytes = dtype_bytes(x->acc), vbytes = x->lanes * acc_bytes, abytes = dtype_bytes(s->a->dtype);
-    int group = mma_group(s->a->dtype);
-    int64_t steps = (x->k + group - 1) / group, aunit = group * abytes, bstep = s->b->nr * aunit;
-    LLVMValueRef at = gen_imul(g, gen_iadd(g, gen_imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC],
-                 acc[MAX_ACC], phi[MAX_ACC];
-    LLVMValueRef from = x->from ? gen_ptr(g, x->from, at) : NULL, to = gen_ptr(g, x->to, at);
-    for (int r = 0; r < mr; r++)
-        for (int v = 0; v < nv; v++) {
-            int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
-            init[r * nv + v] =
-                from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on)
-                     : LLVMConstNull(x->vec);
-            if (s->a->offset_128) init[r * nv + v] = LLVMBuildSub(g->b, init[r * nv + v], x->too_much[v], "");
-        }
-    bool columns_of_a = s->a->form == FORM_COLUMNS;
-    int64_t next_row = (columns_of_a ? 1 : s->a->ld) * abytes;
-    if (columns_of_a) aunit *= s->a->ld;
-    LLVMValueRef arow = gen_ptr(g, x->a, gen_imul(g, row0, next_row));
-    int unroll = 1;
-    while (unroll * mr * nv < 16 && unroll < 4 && steps % (2 * unroll) == 0) unroll *= 2;
-    Loop l;
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), steps_along_k(x, steps, unroll * group), unroll);
-    l.runs = true;
-    for (int c = 0; c < mr * nv; c++) acc[c] = phi[c] = LLVMBuildPhi(g->b, x->vec, "");
-    LLVMValueRef ak = gen_ptr(g, arow, gen_imul(g, k, aunit)), bk = gen_ptr(g, panel, gen_imul(g, k, bstep));
-    for (int u = 0; u < unroll; u++) {
-        LLVMValueRef b[MAX_VECTORS];
-        for (int v = 0; v < nv; v++) b[v] = panel_load(x, bk, u, v);
-        for (int r = 0; r < mr; r++) {
-            LLVMTypeRef t = group > 1 ? g->i32 : gen_type(g, x->acc, 1);
-            LLVMValueRef one =
-                LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * next_row)), "");
-            LLVMSetAlignment(one, (unsigned)abytes);
-            LLVMValueRef a = gen_splat(g, one, x->lanes);
-            for (int v = 0; v < nv; v++) acc[r * nv + v] = multiply_add(x, acc[r * nv + v], a, b[v]);
-        }
-    }
-    LLVMBasicBlockRef latch = gen_here(g), before = l.before;
-    gen_loop_end(g, &l);
-    for (int c = 0; c < mr * nv; c++)
-        LLVMAddIncoming(
-            phi[c], (LLVMValueRef[]){ init[c], acc[c] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
-    for (int r = 0; r < mr; r++)
-        for (int v = 0; v < nv; v++) {
-            int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
-            acc_store(x, acc[r * nv + v], gen_ptr(g, to, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on);
-        }
 }
 
 enum { SECOND_CACHE = 2, MAX_UNROLLED_LINES = 16 };
@@ -260,7 +123,7 @@ static void fetch_part(MmaProduct *x, int w, const Parts *p, LLVMValueRef part)
 {
     Gen *g = x->g;
     /* More parts than there are would be memory that nothing reads. */
-    if (p->each * x->blocks > p->n) part = smaller(g, part, gen_int(g, p->n - 1));
+    if (x->shared || p->each * x->blocks > p->n) part = smaller(g, part, gen_int(g, p->n - 1));
     LLVMValueRef row = LLVMBuildLShr(g->b, part, gen_int(g, p->split), ""),
                  in = LLVMBuildAnd(g->b, part, gen_int(g, ((int64_t)1 << p->split) - 1), "");
     LLVMValueRef at = gen_ptr(g, x->next[w].at, LLVMBuildMul(g->b, row, x->next[w].stride, ""));
@@ -293,7 +156,7 @@ static LLVMValueRef needed(Gen *g, LLVMValueRef real, int64_t first, int64_t siz
 {
     if (!real) return gen_int(g, to);
     LLVMValueRef left = larger(g, LLVMBuildSub(g->b, real, gen_int(g, first), ""), gen_int(g, 0));
-    return smaller(g, larger(g, parts_of(g, left, size), gen_int(g, from)), gen_int(g, to));
+    return smaller(g, larger(g, mma_parts_of(g, left, size), gen_int(g, from)), gen_int(g, to));
 }
 
 /* Computes all row blocks of one panel, which have sizes as equal as possible. */
@@ -302,19 +165,19 @@ static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, L
     Gen *g = x->g;
     int64_t blocks = (x->m + x->s->mr - 1) / x->s->mr, rows = x->m / blocks, more = x->m % blocks;
     LLVMValueRef first = gen_imul(g, LLVMBuildUDiv(g->b, column, gen_int(g, x->s->b->nr), ""), blocks);
-    if (x->s->a->offset_128) sum_columns(x, nv, panel);
+    if (x->s->a->offset_128) mma_sum_columns(x, nv, panel);
     Loop l;
     if (more) {
         LLVMValueRef end = needed(g, x->real[0], 0, rows + 1, 0, more);
         LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), end, 1);
         mma_fetch(x, gen_iadd(g, first, i));
-        block(x, (int)rows + 1, nv, columns, gen_imul(g, i, rows + 1), panel, column);
+        mma_block(x, (int)rows + 1, nv, columns, gen_imul(g, i, rows + 1), panel, column);
         gen_loop_end(g, &l);
     }
     LLVMValueRef end = needed(g, x->real[0], more, rows, more, blocks);
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, more), end, 1);
     mma_fetch(x, gen_iadd(g, first, i));
-    block(x, (int)rows, nv, columns, gen_iadd(g, gen_imul(g, i, rows), gen_int(g, more)), panel, column);
+    mma_block(x, (int)rows, nv, columns, gen_iadd(g, gen_imul(g, i, rows), gen_int(g, more)), panel, column);
     gen_loop_end(g, &l);
 }
 
@@ -323,12 +186,13 @@ static void product(Kernel *x)
     Gen *g = x->g;
     Step *s = x->s;
     int64_t nr = s->b->nr, full = x->n / nr, rest = x->n % nr;
-    x->blocks = (full + (rest > 0)) * ((x->m + s->mr - 1) / s->mr);
-    int64_t panel_bytes = nr * s->b->depth * mma_group(s->b->dtype) * dtype_bytes(s->b->dtype);
     Loop l;
     if (full) {
-        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), needed(g, x->real[1], 0, nr, 0, full), 1);
-        panel_rows(x, s->nv, nr, gen_ptr(g, x->b, gen_imul(g, j, panel_bytes)), gen_imul(g, j, nr));
+        LLVMValueRef end = x->real[1] ? needed(g, x->real[1], 0, nr, 0, full) : x->panels;
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), end, 1);
+        l.runs |= x->shared;
+        panel_rows(
+            x, s->nv, nr, gen_ptr(g, x->b, LLVMBuildMul(g->b, j, x->panel_bytes, "")), gen_imul(g, j, nr));
         gen_loop_end(g, &l);
     }
     if (!rest) return;
@@ -336,7 +200,7 @@ static void product(Kernel *x)
     If f;
     if (x->real[1]) gen_if(g, &f, icmp(g, LLVMIntSGT, x->real[1], at));
     panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest,
-        gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), at);
+        gen_ptr(g, x->b, gen_imul(g, x->panel_bytes, full)), at);
     if (x->real[1]) gen_endif(g, &f);
 }
 
@@ -418,13 +282,31 @@ static int add_parts(Kernel *x, LLVMValueRef *arguments, int n, Text *name)
     return n;
 }
 
+/* What is constant in a function of one product, or given to one that products share. */
+static void take_strides(Kernel *x, LLVMValueRef f, unsigned at)
+{
+    Gen *g = x->g;
+    const Step *s = x->s;
+    if (x->shared) {
+        mma_take_shared(x, f, at);
+        return;
+    }
+    int abytes = dtype_bytes(s->a->dtype);
+    int64_t nr = s->b->nr, depth = s->b->depth * mma_group(s->b->dtype) * dtype_bytes(s->b->dtype);
+    x->a_row = gen_int(g, (s->a->form == FORM_COLUMNS ? 1 : s->a->ld) * abytes);
+    x->from_row = x->to_row = gen_int(g, x->n * dtype_bytes(x->acc));
+    x->panel_bytes = gen_int(g, nr * depth);
+    x->panels = gen_int(g, x->n / nr);
+    x->blocks = (x->n + nr - 1) / nr * ((x->m + s->mr - 1) / s->mr);
+}
+
 static void emit_function(Kernel *x, LLVMValueRef f)
 {
     Gen *g = x->g;
     x->vec = gen_type(g, x->acc, x->lanes);
     x->a = LLVMGetParam(f, 0);
     x->b = LLVMGetParam(f, 1);
-    x->from = x->s->acc ? LLVMGetParam(f, 2) : NULL;
+    x->from = x->s->acc || x->shared ? LLVMGetParam(f, 2) : NULL;
     x->to = LLVMGetParam(f, 3);
     for (int k = 0; k < x->n_next; k++) {
         x->next[k].at = LLVMGetParam(f, (unsigned)(FIXED_ARGUMENTS + 2 * k));
@@ -438,8 +320,12 @@ static void emit_function(Kernel *x, LLVMValueRef f)
         x->parts[k].b = LLVMGetParam(f, at++);
         x->parts[k].a_row = LLVMGetParam(f, at++);
     }
-    if (mma_is_amx(x->s->mma)) amx_product(x);
-    else product(x);
+    if (mma_is_amx(x->s->mma)) {
+        amx_product(x);
+    } else {
+        take_strides(x, f, at);
+        product(x);
+    }
     LLVMBuildRetVoid(g->b);
 }
 
@@ -463,13 +349,18 @@ void mma_emit(Gen *g, Step *s)
     LLVMValueRef arguments[MAX_ARGUMENTS] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0),
         gen_buf(g, s->acc ? s->acc : s->buf, 0), gen_buf(g, s->buf, 0) };
     LLVMTypeRef types[MAX_ARGUMENTS];
-    Text name;
+    Text name, windows;
     text_init(&name, g->arena);
-    text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d.%d", s->mma, s->a->dtype, s->b->dtype,
-        (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->a->form, s->zero_acc);
-    int n = next_windows(&x, arguments, &name);
-    if (mma_is_amx(s->mma)) n = add_parts(&x, arguments, n, &name);
-    else n = add_ends(&x, arguments, n, &name);
+    text_init(&windows, g->arena);
+    text_printf(&name, "tile.mma.%d.%d.%d.%lld", s->mma, s->a->dtype, s->b->dtype, (long long)x.m);
+    int n = next_windows(&x, arguments, &windows);
+    if (mma_is_amx(s->mma)) n = add_parts(&x, arguments, n, &windows);
+    else n = add_ends(&x, arguments, n, &windows);
+    if (mma_shares(&x)) n = mma_add_shared(&x, arguments, n, &name);
+    else
+        text_printf(&name, "x%lldx%lld.%lld.%d.%d", (long long)x.n, (long long)x.k, (long long)s->a->ld,
+            s->a->form, s->zero_acc);
+    text_printf(&name, "%s", windows.data);
     for (int k = 0; k < n; k++) types[k] = LLVMTypeOf(arguments[k]);
     LLVMTypeRef type = LLVMFunctionType(g->voidt, types, (unsigned)n, false);
     LLVMValueRef f = helper_find(g, name.data);

@@ -38,6 +38,11 @@ typedef struct MmaProduct {
     int n_next;
     LLVMValueRef real[3]; /* how many rows, columns and elements along K are in range; NULL: all */
     int64_t blocks;       /* of the accumulator; each fetches a part of the next windows */
+    /* Bytes from row to row of A and of the sums as they begin and in the end, from panel to panel of B, and
+     * the panels and steps along K: constants, or in a function that products share what it is called with
+     * (mma_shared.c). steps: that function's alone. */
+    LLVMValueRef a_row, from_row, to_row, panel_bytes, panels, steps;
+    bool shared;
     LLVMValueRef too_much[MAX_VECTORS]; /* of the columns of this panel, if A has an offset of 128 */
 } MmaProduct;
 void amx_product(MmaProduct *);
@@ -48,6 +53,24 @@ Step *amx_before(const Steps *in, const Step *s);
  * the product is computed. */
 void mma_fetch(MmaProduct *, LLVMValueRef block);
 
+/* mma_shared.c: whether the product shares a function with another one of its block of steps; then the part
+ * of the function's name that both have, and their own arguments. */
+bool mma_shares(const MmaProduct *);
+int mma_add_shared(MmaProduct *, LLVMValueRef *arguments, int n, Text *name);
+/* Takes them in the function, from parameter `at` on. */
+void mma_take_shared(MmaProduct *, LLVMValueRef function, unsigned at);
+static inline int64_t mma_steps(const Step *s)
+{
+    int64_t group = mma_group(s->a->dtype);
+    return (ir_operand(s->instr, 0)->type->shape[1] + group - 1) / group;
+}
+/* mma_block.c: computes mr rows from row0 and nv vectors of the panel at `column`, of which `columns` columns
+ * are real. */
+void mma_block(MmaProduct *, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel,
+    LLVMValueRef column);
+void mma_sum_columns(MmaProduct *, int nv, LLVMValueRef panel);
+/* acc + a * b, or the dot products of a's and b's groups, by the unit of the product. */
+LLVMValueRef mma_multiply_add(MmaProduct *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 /* acc + dot products of pairs of bf16, and of 16-bit integers. */
 LLVMValueRef mma_add_bf16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
@@ -76,6 +99,9 @@ static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 { return LLVMBuildAdd(g->b, a, b, ""); }
+/* n / by, rounded up. */
+static inline LLVMValueRef mma_parts_of(Gen *g, LLVMValueRef n, int64_t by)
+{ return LLVMBuildUDiv(g->b, gen_iadd(g, n, gen_int(g, by - 1)), gen_int(g, by), ""); }
 
 /* in_place.c: the dense buffer that serves as operand A of a product by AMX; NULL: there is none. */
 Buf *plan_in_place(Plan *, Value *a, DType);

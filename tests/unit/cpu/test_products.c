@@ -1,8 +1,9 @@
 /* test_products.c: products by the vector units of x86-64, beyond few rows: results against the interpreter
  * for all pairs of 8-bit types, whose dot products take an unsigned and a signed operand, and for 16 bits, at
  * edges, for few elements along K and for operands that lie either way, packed alone or twice; sums of
- * extreme values, exact modulo 2^32; an operand that two products take, with and without an offset. The
- * assembly for each processor has its instruction, and never vpmaddubsw, which saturates. */
+ * extreme values, exact modulo 2^32; an operand that two products take, with and without an offset; two
+ * products that differ in their extents and in how their sums begin, which have one function. The assembly
+ * for each processor has its instruction, and never vpmaddubsw, which saturates. */
 #include "op_kernel.h"
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,66 @@ static void check_assembly(const DType t[3])
     kernel_end(k);
 }
 
+/* --- one function for two products ---------------------------------------------------------------------- */
+
+/* The functions of products in the text. */
+static int functions(const char *llvm)
+{
+    int n = 0;
+    for (const char *at = llvm; (at = strstr(at, "define internal void @tile.mma.")); at++) n++;
+    return n;
+}
+
+/* An operand that is computed, so that its product has no ends of windows. */
+static Value *doubled(Kernel *k, DType d, const int64_t *shape, const Scalar *data)
+{
+    Value *v = kernel_load_all(k, kernel_tensor(k, PARAM_IN, d, 2, shape, data, N_VALUES));
+    return ir_op(&k->b, OP_ADD, NULL, NO_ATTRS, v, v);
+}
+
+static Value *filled(Kernel *k, DType d, int value, const int64_t *shape)
+{
+    Value *v = dtype_is_float(d) ? ir_const_float(&k->b, d, value) : ir_const_int(&k->b, d, value);
+    return ir_splat(&k->b, v, 2, shape);
+}
+
+/* Two products of `rows` rows: one of 64 columns, which begins at zero, and one of `columns`. */
+static void two_products(const DType t[3], int64_t rows, int64_t columns, int expected)
+{
+    const int64_t x[2] = { rows, 24 }, y[2] = { 24, 64 }, sums[2] = { rows, 64 }, p[2] = { rows, 40 },
+                  q[2] = { 40, columns }, more[2] = { rows, columns };
+    const BackendOptions v3 = { .opt_level = 2, .cpu = "x86-64-v3", .verify_each = true };
+    Kernel kernel, *k = &kernel;
+    kernel_begin(k);
+    kernel_only = &v3;
+    if (!setjmp(k->s.oom)) {
+        fill(t[0], false, a);
+        fill(t[1], false, b);
+        kernel_open_func(k);
+        Value *operands[4] = { doubled(k, t[0], x, a), doubled(k, t[1], y, b), doubled(k, t[0], p, b),
+            doubled(k, t[1], q, a) };
+        kernel_output(
+            k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, operands[0], operands[1], filled(k, t[2], 0, sums)));
+        kernel_output(
+            k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, operands[2], operands[3], filled(k, t[2], 3, more)));
+        kernel_finish(k, "two products");
+        BackendOptions o = v3;
+        CpuRun r;
+        o.emit = EMIT_LLVM;
+        bool ok = cpu_run_compile(&k->s, k->f, &o, &r);
+        expect(ok && functions(r.artifact.data) == expected, "x86-64-v3", "functions of two products");
+    }
+    kernel_end(k);
+}
+
+static void test_shared_function(void)
+{
+    static const DType f32[3] = { DT_F32, DT_F32, DT_F32 };
+    for (int64_t rows = 18; rows < 26; rows++) two_products(f32, rows, 128, 1);
+    for (size_t t = 0; t < N_TYPES; t++) two_products(types[t], 33, 64, 1);
+    two_products(f32, 24, 72, 2); /* the second has a panel of fewer columns */
+}
+
 int main(void)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
@@ -157,6 +218,7 @@ int main(void)
     }
     test_results();
     test_shared_operand();
+    test_shared_function();
     for (size_t t = 0; t < N_INTEGERS; t++) check_assembly(types[t]);
     printf("%d checks, %d failures\n", checks, failures);
     return failures || !checks;
