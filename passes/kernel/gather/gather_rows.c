@@ -191,7 +191,7 @@ void kernel_positions_note(Session *s, Func *f)
     }
 }
 
-void gather_rows(Session *s, Func *f)
+void gather_windows_by_rows(Session *s, Func *f)
 {
     InstrList all = { 0 };
     PositionsList known = { 0 };

@@ -310,6 +310,6 @@ bool kernel_pass_gather_windows(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
     windows_of_gathers(c->s, c->f, c->specialized);
-    if (!c->specialized && c->p->target->kind == TARGET_CUDA) gather_rows(c->s, c->f);
+    if (!c->specialized && c->p->target->kind == TARGET_CUDA) gather_windows_by_rows(c->s, c->f);
     return kernel_grew(c, before);
 }

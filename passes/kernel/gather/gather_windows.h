@@ -39,4 +39,4 @@ bool gather_mask_goes(Session *, const Func *, const MemParts *, Value *mask, Pi
 Value *gather_matrix_of(Value *, bool *transposed);
 /* Erases v and all operations that only v used, up to the memory operation. */
 void gather_erase_chain(Value *v);
-void gather_rows(Session *, Func *);
+void gather_windows_by_rows(Session *, Func *);
