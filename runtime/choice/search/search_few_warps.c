@@ -12,8 +12,8 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-/* The ratio below which the estimate must be. */
-static const double BETTER = 0.9;
+/* The ratio below which the estimate must be; that of the best sizes below which others are looked at. */
+static const double BETTER = 0.9, NOT_FAR = 1.5;
 
 static void consider(Search *z, const uint8_t *from, int warps, int value, int name, int to)
 {
@@ -33,12 +33,15 @@ int search_few_warps(Search *z, int best)
         !(z->point[best].ns < INFINITY))
         return best;
     z->most = MOST_POINTS;
-    for (int v = 0; v < search_listed(&z->name[warps]); v++) {
-        consider(z, z->point[best].at, warps, v, -1, 0);
+    for (int v = 0; v < search_listed(&z->name[warps]); v++) consider(z, z->point[best].at, warps, v, -1, 0);
+    search_estimate(z);
+    bool near = false;
+    for (int i = first; i < z->n_points; i++)
+        near |= z->point[i].full <= 1 && z->point[i].ns < NOT_FAR * z->point[best].ns;
+    for (int v = 0; near && v < search_listed(&z->name[warps]); v++)
         for (int j = 0; j < z->n_names; j++)
             for (int u = 0; !z->name[j].hint && u < search_listed(&z->name[j]); u++)
                 consider(z, z->point[best].at, warps, v, j, u);
-    }
     search_estimate(z);
     for (int i = first; i < z->n_points; i++)
         if (z->point[i].full <= 1 && z->point[i].ns < z->point[found].ns * (found == best ? BETTER : 1))
