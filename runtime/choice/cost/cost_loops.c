@@ -2,7 +2,7 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-enum { MOST_DEPTH = 8 };
+enum { MOST_DEPTH = 8, MOST_DEEP = 14 };
 
 /* The most iterations in which windows of a loop's block walk along an axis of their tensor. extent: of the
  * axes along which they walk; 0: there is none yet, -1: these differ. */
@@ -66,7 +66,7 @@ static bool value_of(const CostWalk *w, const Value *v, int64_t loaded, int dept
     Scalar in[4];
     *out = k.v;
     if (k.is) return true;
-    if (!i || depth > MOST_DEPTH || i->n_results != 1 || v->type->kind != TYPE_SCALAR) return false;
+    if (!i || depth > MOST_DEEP || i->n_results != 1 || v->type->kind != TYPE_SCALAR) return false;
     if (i->op == OP_LOAD && dtype_is_int(v->type->dtype)) {
         *out = scalar_int(loaded);
         return true;
