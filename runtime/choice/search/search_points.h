@@ -78,7 +78,7 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
-    bool by_warps;                  /* its products are of single warps (mma.sync) */
+    bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
     bool divided;                   /* loops are, among CTAs */
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                    /* its loops walk over ranges between loaded offsets */
