@@ -170,7 +170,6 @@ bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, Kern
 /* Runs only the passes of the kernel IR that `list` names. The IR must be as their predecessors leave it. */
 bool kernel_run_list(
     Session *, Func *, const Target *, const KernelOptions *, const char *list, KernelPlan *);
-
 /* The argument of every pass of the kernel IR. */
 typedef struct KernelContext {
     Session *s;
@@ -362,7 +361,8 @@ typedef struct CheapValues {
     bool too_deep;
 } CheapValues;
 bool kernel_is_cheap_in(CheapValues *, const Value *);
-bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
+bool kernel_is_zero(const Value *);          /* a constant tile or scalar of zeros */
+bool kernel_computes_operand(const Value *); /* an operand of a product (pipeline/stage_computed.c) */
 /* The tensor axis of stride 1, or the last axis. *tile_axis receives its axis of the tile; -1: the tile does
  * not have it. */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);

@@ -19,6 +19,36 @@ int position_axis(const Type *from, const Type *to, int k)
     return i == from->rank && j == to->rank ? at[k] : -2;
 }
 
+int position_line(const Type *to)
+{
+    int line = -1;
+    for (int a = 0; a < to->rank; a++) {
+        if (to->shape[a] == 1) continue;
+        if (line >= 0) return -1;
+        line = a;
+    }
+    return line < 0 ? 0 : line;
+}
+
+/* A number of the type of another value, as often as that has elements. */
+static Value *number_like(Builder *b, const Value *like, int64_t n)
+{
+    Value *x = ir_const_int(b, like->type->dtype, n);
+    return is_tile(like) ? ir_splat(b, x, like->type->rank, like->type->shape) : x;
+}
+
+/* Where the elements of `from` lie that are at these places of the one axis of its reshape. */
+static void coordinates_of(Builder *b, const Type *from, Value *place, Value **own)
+{
+    int64_t inner = 1, all = type_elements(from);
+    for (int a = from->rank - 1; a >= 0; a--) {
+        own[a] = inner > 1 ? ir_bin(b, OP_DIV, place, number_like(b, place, inner)) : place;
+        inner *= from->shape[a];
+        if (inner < all) own[a] = ir_bin(b, OP_REM, own[a], number_like(b, place, from->shape[a]));
+        if (from->shape[a] == 1) own[a] = number_like(b, place, 0);
+    }
+}
+
 bool kernel_position_of(const Value *v, ValueTest *test, void *user)
 {
     if (!is_tile(v)) return test(user, (Value *)v);
@@ -60,12 +90,26 @@ static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
     return ir_emit(b, OP_LOAD, ops, n_ops, (Attrs){ attrs, n }, NULL);
 }
 
+static Value *position_of_gather(Builder *b, const Instr *i, Value *const *at)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    Value *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    int64_t single[TILE_MAX_RANK];
+    for (int a = 0; a < m.rank; a++) {
+        single[a] = -1;
+        ops[1 + a] = kernel_position(b, m.idx[a], at);
+    }
+    return ir_emit(b, OP_LOAD, ops, 1 + m.rank, ATTRS(a_ints(ATTR_EXTENTS, single, m.rank)), NULL);
+}
+
 Value *kernel_position(Builder *b, const Value *v, Value *const *at)
 {
     const Instr *i = v->def;
     if (!is_tile(v)) return (Value *)v;
     Value *own[TILE_MAX_RANK];
     if (i->op == OP_LOAD) return position_of_load(b, i, at);
+    if (i->op == OP_GATHER) return position_of_gather(b, i, at);
     switch (op_as_shape(i->op)) {
     case SHAPE_SPLAT: return ir_operand(i, 0);
     case SHAPE_ARANGE: {
@@ -77,6 +121,10 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
     case SHAPE_PERMUTE:
     case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
+        if (i->op == OP_RESHAPE && from->kind == TYPE_TILE && position_axis(from, v->type, 0) == -2) {
+            coordinates_of(b, from, at[position_line(v->type)], own);
+            return kernel_position(b, ir_operand(i, 0), own);
+        }
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
             for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
@@ -145,6 +193,17 @@ static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
         type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
 }
 
+static Value *rows_of_gather(Builder *b, const Instr *i, Value *const *at)
+{
+    MemParts m;
+    const Type *shape = at[0]->type;
+    ir_mem_parts(i, &m);
+    Value *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    for (int a = 0; a < m.rank; a++) ops[1 + a] = position_rows(b, m.idx[a], at, false);
+    return ir_emit(b, OP_GATHER, ops, 1 + m.rank, NO_ATTRS,
+        type_tile(b->module->session, i->results[0].type->dtype, shape->rank, shape->shape));
+}
+
 Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
 {
     const Instr *i = v->def;
@@ -153,6 +212,7 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
     if (!is_tile(v)) return ir_splat(b, (Value *)v, shape->rank, shape->shape);
     Value *own[TILE_MAX_RANK];
     if (i->op == OP_LOAD) return rows_of_load(b, i, at);
+    if (i->op == OP_GATHER) return rows_of_gather(b, i, at);
     switch (op_as_shape(i->op)) {
     case SHAPE_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
     case SHAPE_ARANGE: {
@@ -166,6 +226,10 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
     case SHAPE_PERMUTE:
     case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
+        if (i->op == OP_RESHAPE && from->kind == TYPE_TILE && position_axis(from, v->type, 0) == -2) {
+            coordinates_of(b, from, at[position_line(v->type)], own);
+            return position_rows(b, ir_operand(i, 0), own, narrow);
+        }
         for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;

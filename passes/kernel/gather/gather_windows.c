@@ -19,22 +19,14 @@
  * scalar.
  *
  * Where positions do not come in a few blocks, cp.async producers copy the rows (cp_async_producer.c). The
- * portable path copies to shared memory, and each row has its position (rows_of_gathers), in
+ * portable path copies to shared memory, and each row has its position (gather_rows.c), in
  * registers of the threads that copy. A position that a loop does not change is computed once.
  *
  * Requires: a mask that only says that indices are in range, or that follows from the first axis alone (a
  * position that is masked off becomes -1, which is out of range); a pad of zero; a tensor that the kernel
- * does not write (no token); index tiles made of arange, scalars, element-wise arithmetic and loads of
- * tensors that are not written. Keeps: everything. */
+ * does not write (no token); index tiles made of arange, scalars, element-wise arithmetic, and
+ * loads and gathers of tensors that are not written. Keeps: everything. */
 #include "passes/kernel/gather/gather_windows.h"
-
-/* The axes on which a tile of integers depends. slope[a]: the number that a step along axis a adds, if
- * `linear`. */
-typedef struct Depends {
-    uint32_t on;
-    bool linear;
-    int64_t slope[TILE_MAX_RANK];
-} Depends;
 
 enum { MOST_DEPTH = 24 };
 
@@ -54,7 +46,24 @@ static bool load_depends(const Instr *i, const Value *v, Depends *d)
     return true;
 }
 
-static bool depends(const Value *v, Depends *d, int depth)
+/* Numbers from a table, such as the page of each key: any element may follow from any index. */
+static bool gather_depends(const Instr *i, const Value *v, Depends *d, int depth)
+{
+    MemParts m;
+    Depends x;
+    int64_t zero;
+    *d = (Depends){ 0 };
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0)) ||
+        !dtype_is_int(v->type->dtype))
+        return false;
+    for (int a = 0; a < m.rank; a++) {
+        if (!gather_depends_on(m.idx[a], &x, depth + 1)) return false;
+        d->on |= x.on;
+    }
+    return true;
+}
+
+bool gather_depends_on(const Value *v, Depends *d, int depth)
 {
     const Instr *i = v->def;
     Depends x = { 0 }, y = { 0 };
@@ -62,6 +71,7 @@ static bool depends(const Value *v, Depends *d, int depth)
     if (!is_tile(v)) return v->type->kind == TYPE_SCALAR;
     if (!i || depth > MOST_DEPTH) return false;
     if (i->op == OP_LOAD) return load_depends(i, v, d);
+    if (i->op == OP_GATHER) return gather_depends(i, v, d, depth);
     switch (op_as_shape(i->op)) {
     case SHAPE_SPLAT: return true;
     case SHAPE_ARANGE:
@@ -72,8 +82,14 @@ static bool depends(const Value *v, Depends *d, int depth)
     case SHAPE_PERMUTE:
     case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
-        if (from->kind != TYPE_TILE || !depends(ir_operand(i, 0), &x, depth + 1))
+        if (from->kind != TYPE_TILE || !gather_depends_on(ir_operand(i, 0), &x, depth + 1))
             return from->kind == TYPE_SCALAR;
+        if (i->op == OP_RESHAPE && position_axis(from, v->type, 0) == -2) {
+            int line = position_line(v->type);
+            d->linear = !x.on;
+            d->on = x.on && line >= 0 ? 1u << line : 0;
+            return line >= 0;
+        }
         d->linear = x.linear;
         for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a,
@@ -93,7 +109,7 @@ static bool depends(const Value *v, Depends *d, int depth)
          same = i->op == OP_CAST && dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) >= 32;
     d->linear = sum || same;
     for (int k = 0; k < i->n_operands; k++) {
-        if (!depends(ir_operand(i, k), &y, depth + 1)) return false;
+        if (!gather_depends_on(ir_operand(i, k), &y, depth + 1)) return false;
         d->on |= y.on;
         d->linear &= y.linear;
         for (int a = 0; a < TILE_MAX_RANK; a++)
@@ -101,17 +117,6 @@ static bool depends(const Value *v, Depends *d, int depth)
     }
     return true;
 }
-
-/* The window of a gather: the tensor axes along which its first axis selects, and the tensor axis of each
- * other axis. */
-typedef struct Picked {
-    uint32_t picks;
-    int along[TILE_MAX_RANK];
-    VEC(Value *) cuts;
-    const char *why;
-    /* along: by tensor axis, the axis of the result or -1; cuts: masks of the first axis; why: the reason
-     * that the gather is no window row by row */
-} Picked;
 
 /* The same numbers, or fewer of them: without the operations that repeat, move or widen them. */
 static const Value *bare(const Value *v)
@@ -138,18 +143,17 @@ static bool is_extent(const Func *f, const Param *p, int axis, const Value *v)
 
 static bool same_numbers(const Value *a, const Value *b) { return bare(a) == bare(b); }
 
-/* Whether the mask may be removed: a load tests by itself what is in range, and the positions of the first
- * axis can be changed to be out of range. */
-static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask, Picked *w)
+bool gather_mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask, Picked *w)
 {
     Instr *i = mask->def;
     Depends d;
     int64_t k;
     bool all;
     if (!i) return false;
-    if (i->op == OP_BROADCAST && mask_goes(s, f, m, ir_operand(i, 0), w)) return true;
+    if (i->op == OP_BROADCAST && gather_mask_goes(s, f, m, ir_operand(i, 0), w)) return true;
     if (i->op == OP_AND && mask->type->dtype == DT_BOOL)
-        return mask_goes(s, f, m, ir_operand(i, 0), w) && mask_goes(s, f, m, ir_operand(i, 1), w);
+        return gather_mask_goes(s, f, m, ir_operand(i, 0), w) &&
+               gather_mask_goes(s, f, m, ir_operand(i, 1), w);
     if (ir_is_const(mask, &k) && k) return true;
     for (int a = 0; a < m->rank; a++) {
         const Value *x = i->n_operands == 2 ? bare(ir_operand(i, 0)) : NULL,
@@ -160,7 +164,7 @@ static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask,
     }
     if (!w->picks || ir_result(m->result->def)->type->shape[0] == 1 ||
         mask->type->rank != m->result->type->rank || mask->type->shape[0] != m->result->type->shape[0] ||
-        !depends(mask, &d, 0))
+        !gather_depends_on(mask, &d, 0))
         return false;
     for (int a = 1; a < mask->type->rank; a++)
         if (d.on >> a & 1 && mask->type->shape[a] > 1) return false;
@@ -184,7 +188,7 @@ static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *
     for (int a = 0; a < m.rank; a++) {
         Depends d;
         w->along[a] = -1;
-        if (!depends(m.idx[a], &d, 0)) return false;
+        if (!gather_depends_on(m.idx[a], &d, 0)) return false;
         for (int k = 0; k < t->rank; k++)
             if (t->shape[k] == 1) d.on &= ~(1u << k);
         if (!d.on) continue;
@@ -197,11 +201,11 @@ static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *
         w->along[a] = next++;
     }
     while (next < t->rank && t->shape[next] == 1) next++;
-    return next == t->rank && (w->picks || t->shape[0] == 1) && (!m.mask || mask_goes(s, f, &m, m.mask, w));
+    return next == t->rank && (w->picks || t->shape[0] == 1) &&
+           (!m.mask || gather_mask_goes(s, f, &m, m.mask, w));
 }
 
-/* The form in which a product uses the gather: as it is, merged to a matrix, or transposed. */
-static Value *matrix_of(Value *v, bool *transposed)
+Value *gather_matrix_of(Value *v, bool *transposed)
 {
     const Use *u = v->uses;
     *transposed = false;
@@ -268,8 +272,7 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
     return v;
 }
 
-/* Erases v and all operations that only v used, up to the memory operation. */
-static void erase_chain(Value *v)
+void gather_erase_chain(Value *v)
 {
     for (Instr *i = v->def; i && !ir_is_used(i);) {
         Instr *from = ir_operand(i, 0)->type->kind == TYPE_TENSOR ? NULL : ir_operand(i, 0)->def;
@@ -286,13 +289,13 @@ static void windows_of_gathers(Session *s, Func *f, bool parts)
         Instr *g = all.data[k];
         Picked w;
         bool transposed;
-        Value *old = matrix_of(ir_result(g), &transposed), *made;
+        Value *old = gather_matrix_of(ir_result(g), &transposed), *made;
         if (!old || (!parts && ir_result(g)->type->shape[0] > 1) || !window_of_gather(s, f, g, &w) ||
             !(made = load_of(s, g, &w, old, transposed)))
             continue;
         ir_replace(old, made);
         ir_set_name(made, old->name);
-        erase_chain(old);
+        gather_erase_chain(old);
     }
 }
 
@@ -303,173 +306,10 @@ Instr *kernel_load_of_gather(Session *s, const Func *f, Instr *gather)
     return v && v->def->op == OP_LOAD ? v->def : NULL;
 }
 
-/* --- row by row (the portable path) ------------------------------------------------------------------ */
-
-/* Along the last axis of the result, one axis of the tensor, *unit, must grow by ones, and the others (bits
- * of w->picks) must not depend on it. */
-static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w, int *unit)
-{
-    MemParts m;
-    const Type *t = ir_result(g)->type;
-    int last = t->rank - 1;
-    double fzero;
-    int64_t zero;
-    *w = (Picked){ .why = "it is no tile of a tensor that is only read" };
-    *unit = -1;
-    if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
-    w->why = "its pad is not zero";
-    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
-        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
-        return false;
-    for (int a = 0; a < m.rank; a++) {
-        Depends d;
-        w->why =
-            "an index is not made of arange, scalars, arithmetic and loads of tensors that are only read";
-        if (!depends(m.idx[a], &d, 0)) return false;
-        for (int k = 0; k < t->rank; k++)
-            if (t->shape[k] == 1) d.on &= ~(1u << k);
-        w->why = "along the tile's last axis not one axis of the tensor, and that by ones";
-        if (d.on >> last & 1) {
-            if (*unit >= 0 || d.on != 1u << last || !d.linear || d.slope[last] != 1) return false;
-            *unit = a;
-        } else if (d.on) w->picks |= 1u << a;
-    }
-    if (*unit < 0 || f->params[m.param].stride[*unit] != 1 || !w->picks || __builtin_ctz(w->picks) > *unit)
-        return false;
-    w->why = "its mask says more than that indices are in range, and not row by row";
-    return !m.mask || mask_goes(s, f, &m, m.mask, w);
-}
-
-static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
-
-/* Moves the computation of positions that are the same in every iteration before the loop. */
-static Instr *first_place(Instr *g, const Value *v, const Picked *w)
-{
-    Instr *at = g;
-    for (Instr *loop = g->block->parent; loop && loop->op == OP_FOR; loop = loop->block->parent) {
-        bool free = kernel_position_of(v, outside, loop->blocks[0]);
-        for (size_t k = 0; k < w->cuts.len; k++)
-            free = free && kernel_position_of(w->cuts.data[k], outside, loop->blocks[0]);
-        if (!free) break;
-        at = loop;
-    }
-    return at;
-}
-
-/* For each row of the matrix, its position along the axes of the gather's result, as tiles of shape `line`.
- * */
-static void coordinates(Builder *b, const Type *t, const int64_t *line, Value **at)
-{
-    Session *s = b->module->session;
-    int64_t rows = type_elements(t) / t->shape[t->rank - 1], inner = rows;
-    Value *none = ir_splat(b, ir_const_int(b, DT_I32, 0), 2, line);
-    Value *row = ir_emit(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(s, DT_I32, 1, &rows));
-    row = ir_emit(b, OP_RESHAPE, &row, 1, NO_ATTRS, type_tile(s, DT_I32, 2, line));
-    for (int k = 0; k < TILE_MAX_RANK; k++) at[k] = none;
-    for (int k = 0; k < t->rank - 1; k++) {
-        inner /= t->shape[k];
-        at[k] = row;
-        if (inner > 1) {
-            Value *by = ir_splat(b, ir_const_int(b, DT_I32, inner), 2, line);
-            at[k] = ir_bin(b, OP_DIV, at[k], by);
-        }
-        if (k) {
-            Value *by = ir_splat(b, ir_const_int(b, DT_I32, t->shape[k]), 2, line);
-            at[k] = ir_bin(b, OP_REM, at[k], by);
-        }
-    }
-}
-
-static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool transposed)
-{
-    MemParts m;
-    const Type *t = ir_result(g)->type;
-    ir_mem_parts(g, &m);
-    int64_t columns = t->shape[t->rank - 1], rows = type_elements(t) / columns;
-    int64_t line[2] = { transposed ? 1 : rows, transposed ? rows : 1 },
-            full[2] = { transposed ? columns : rows, transposed ? rows : columns };
-    Builder b = ir_before(g);
-    b.loc = g->loc;
-    Value *at[TILE_MAX_RANK], *zeros[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
-    zeros[0] = ir_const_int(&b, DT_I32, 0);
-    for (int k = 1; k < TILE_MAX_RANK; k++) zeros[k] = zeros[0];
-    int64_t ext[TILE_MAX_RANK], order[2] = { 1, 0 };
-    for (int a = 0; a < m.rank; a++) {
-        bool picked = w->picks >> a & 1;
-        ext[a] = a == unit ? columns : picked && a == __builtin_ctz(w->picks) ? rows : -1;
-        if (!picked) {
-            ops[1 + a] = kernel_position(&b, m.idx[a], zeros);
-            continue;
-        }
-        Builder early = ir_before(first_place(g, m.idx[a], w));
-        early.loc = g->loc;
-        coordinates(&early, t, line, at);
-        Value *x = position_rows(&early, m.idx[a], at, true);
-        for (size_t k = 0; k < w->cuts.len && a == __builtin_ctz(w->picks); k++) {
-            Value *mask = position_rows(&early, w->cuts.data[k], at, false),
-                  *out = ir_splat(&early, ir_const_int(&early, x->type->dtype, -1), 2, line);
-            x = ir_op(&early, OP_WHERE, NULL, NO_ATTRS, mask, x, out);
-        }
-        ops[1 + a] = ir_emit(&early, OP_BROADCAST, &x, 1, NO_ATTRS, type_tile(s, x->type->dtype, 2, full));
-    }
-    Attr attrs[2] = { a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_ORDER, order, 2) };
-    const Type *type = type_tile(s, t->dtype, 2, full);
-    return ir_result(
-        ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, transposed ? 2 : 1 }, &type, 1));
-}
-
-static void note_why(Session *s, const Func *f, const Instr *g, const char *why)
-{
-    diag_perf(s, g->loc, "this gather of %s, an operand of a product, is not started ahead: %s",
-        f->params[ir_operand(g, 0)->index].name, why);
-}
-
-void kernel_positions_note(Session *s, Func *f)
-{
-    InstrList all = { 0 };
-    ir_collect(&s->arena, f->body, OP_GATHER, &all);
-    for (size_t k = 0; k < all.len; k++) {
-        Picked w;
-        bool transposed;
-        int unit;
-        if (!matrix_of(ir_result(all.data[k]), &transposed)) continue;
-        note_why(s, f, all.data[k],
-            rows_of_gather(s, f, all.data[k], &w, &unit) ? "neither TMA nor cp.async producers can copy it"
-                                                         : w.why);
-    }
-}
-
-static void rows_of_gathers(Session *s, Func *f)
-{
-    InstrList all = { 0 };
-    ir_collect(&s->arena, f->body, OP_GATHER, &all);
-    for (size_t k = 0; k < all.len; k++) {
-        Picked w;
-        bool transposed;
-        int unit;
-        Value *old = matrix_of(ir_result(all.data[k]), &transposed);
-        const Type *t = ir_result(all.data[k])->type;
-        if (!old) continue;
-        bool fits = rows_of_gather(s, f, all.data[k], &w, &unit);
-        if (fits && old->type->shape[transposed ? 0 : 1] != t->shape[t->rank - 1]) {
-            fits = false;
-            w.why = "its last axis is not one of the matrix";
-        }
-        if (!fits) {
-            note_why(s, f, all.data[k], w.why);
-            continue;
-        }
-        Value *made = load_of_rows(s, all.data[k], &w, unit, transposed);
-        ir_replace(old, made);
-        ir_set_name(made, old->name);
-        erase_chain(old);
-    }
-}
-
 bool kernel_pass_gather_windows(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
     windows_of_gathers(c->s, c->f, c->specialized);
-    if (!c->specialized && c->p->target->kind == TARGET_CUDA) rows_of_gathers(c->s, c->f);
+    if (!c->specialized && c->p->target->kind == TARGET_CUDA) gather_windows_by_rows(c->s, c->f);
     return kernel_grew(c, before);
 }

@@ -167,6 +167,7 @@ static void note_copy(Layouter *c, const Instr *i)
         if (!group_takes_now(c, ir_operand(i, k))) continue;
         Group *g = group_of(c, ir_operand(i, k));
         g->access_bytes = INT32_MAX;
+        g->in_vectors += type_elements(ir_operand(i, k)->type);
         g->unit = group_copied(c, i)->order[0];
         g->access_elem = dtype_bytes(ir_operand(i, 0)->type->dtype);
         g->access_width = 16;
@@ -328,10 +329,21 @@ static void note_shape_change(Layouter *c, Instr *i)
     if (i->op == OP_SLICE || i->op == OP_CONCAT) group_note_component(c, i);
 }
 
+/* A tile from which an operand is computed (pipeline/stage_computed.c) needs vectors along the axis that is
+ * contiguous in its stage. With roles it has the fragments of the operand. */
+static void note_read(Layouter *c, const Instr *i)
+{
+    const Value *v = ir_result(i), *stage = ir_operand(i, 0);
+    if (!stage->def || stage->def->op != OP_SHARED_STAGE || v->type->rank != 2 || !group_takes_now(c, v))
+        return;
+    note_wide(group_of(c, v), v, true, group_copied(c, i)->order[0], 16);
+}
+
 static void note_memory(Layouter *c, Instr *i)
 {
     MemParts m;
     if (i->op == OP_COPY) note_copy(c, i);
+    if (i->op == OP_SHARED_READ) note_read(c, i);
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
         note_indexed(c, i);
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);

@@ -165,6 +165,27 @@ static void collect_ahead(Staging *c, size_t from, int64_t limit, Ahead *x)
     }
 }
 
+/* If not all rings have two stages, the tiles from which operands are computed stay loads to registers.
+ * Returns whether there were any. */
+static bool leave_computed(Ahead *x)
+{
+    bool two = true;
+    int n = 0, all = x->n;
+    for (int k = 0; k < all; k++) two = two && x->stages[k] >= 2;
+    for (int k = 0; k < all && !two; k++) {
+        if (!stage_is_operand(x->loads[k]) && !stage_has_positions(x->loads[k])) {
+            x->each -= x->bytes[k];
+            continue;
+        }
+        x->loads[n] = x->loads[k];
+        x->asked[n] = x->asked[k];
+        x->bytes[n] = x->bytes[k];
+        x->stages[n++] = x->asked[k] ? x->stages[k] : 0;
+    }
+    if (!two) x->n = n;
+    return x->n < all;
+}
+
 void stage_loop(Staging *c, size_t from, int64_t limit)
 {
     Instr *loop = c->loads.data[from]->block->parent;
@@ -181,7 +202,8 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
     const int beside = copies ? 0 : 1; /* AMD: one more buffer is in registers, which have room for one. */
     for (int k = 0; k < x.n; k++) x.stages[k] = x.asked[k] ? x.asked[k]->n[0] + beside : 0;
     derive_stages(c, &x, copies);
-    if (!asked_fit(c, &x, copies)) return;
+    if (leave_computed(&x)) derive_stages(c, &x, copies);
+    if (!x.n || !asked_fit(c, &x, copies)) return;
     bool ahead = true;
     for (int k = 0; k < x.n; k++) ahead = ahead && x.stages[k] >= 2;
     for (int k = 0; k < x.n; k++) {

@@ -46,6 +46,13 @@ void stage_beside_fma(Session *, Func *);
 /* shared.c: whether the load is staged where it is: its latency is 1, or a schedule asks for it. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);
+/* stage_computed.c: whether only products read what is loaded, as an operand; whether the parts of its window
+ * have positions of their own; puts a view of the stage, or a tile that is read from it, in place of the
+ * load; adds the loads from which operands are computed. */
+bool stage_is_operand(const Instr *load);
+bool stage_has_positions(const Instr *load);
+void stage_read(Instr *load, Value *view);
+void stage_computed_loads(Staging *);
 /* multistage.c: whether the load can run ahead of the loop that holds it. All loads of such a loop, from the
  * one of this number on, share one place in their rings. limit: bytes of shared memory. */
 bool stage_runs_ahead(const Instr *load);

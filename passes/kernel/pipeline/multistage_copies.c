@@ -184,15 +184,16 @@ static void read_stages(Staging *c, Builder *b, const StageGroups *all)
 {
     for (int j = 0; j < all->n; j++)
         for (int k = 0; k < all->data[j].n; k++) {
-            const Instr *l = all->data[j].loads[k];
+            Instr *l = all->data[j].loads[k];
             Value *view = stage_view(b, all->data[j].bufs[k], all->data[j].stage);
             ir_set_name(
                 view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(l, 0)->index].name));
-            ir_replace(stage_matrix_of(l), view);
+            stage_read(l, view);
         }
     /* Not earlier, because the builder may be positioned before one of them. */
     for (int j = 0; j < all->n; j++)
         for (int k = 0; k < all->data[j].n; k++) stage_erase(all->data[j].loads[k]);
+    ir_sweep(b->block); /* positions that only these loads took */
 }
 
 void stage_by_copies(Staging *c, Instr *loop, Instr **loads, const int *stages, int n)

@@ -72,9 +72,7 @@ static bool merges_rows(Staging *c, const Instr *load)
 
 static bool eligible(Staging *c, const Instr *i)
 {
-    if (!stage_may(i) || !stage_matrix_of(i)->uses) return false;
-    for (const Use *u = stage_matrix_of(i)->uses; u; u = u->next)
-        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    if (!stage_may(i) || !stage_matrix_of(i)->uses || !stage_is_operand(i)) return false;
     return stage_matrix_of(i) == ir_result(i) || merges_rows(c, i);
 }
 
@@ -97,7 +95,7 @@ static void single(Staging *c, Instr *load)
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    ir_replace(stage_matrix_of(load), view);
+    stage_read(load, view);
     stage_erase(load);
 }
 
@@ -195,6 +193,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++)
         if (eligible(&c, all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
+    stage_computed_loads(&c);
     /* Leave room for conversions and for reductions across warps. */
     int64_t limit = c.limit =
         p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);

@@ -198,21 +198,6 @@ static bool is_position(const Value *v)
     return false;
 }
 
-/* Whether an operand of a product is computed from the tile by element-wise operations, repetition and
- * joins. */
-static bool computes_operand(const Value *v)
-{
-    for (const Use *u = v->uses; u; u = u->next) {
-        const Instr *i = u->user;
-        if (i->op == OP_MMA_SYNC && u != &i->operands[2]) return true;
-        if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE ||
-                i->op == OP_RESHAPE || i->op == OP_CONCAT) &&
-            i->n_results == 1 && computes_operand(ir_result(i)))
-            return true;
-    }
-    return false;
-}
-
 /* Whether a reshape makes a matrix or a vector of the tile. A reshape to more axes prepares a repetition or a
  * join of its elements (transpose-products). */
 static bool merges(const Instr *i) { return i->op == OP_RESHAPE && ir_result(i)->type->rank <= 2; }
@@ -221,7 +206,7 @@ static bool merges(const Instr *i) { return i->op == OP_RESHAPE && ir_result(i)-
 static bool wants_ring(const Instr *load)
 {
     int64_t latency = ir_attr_int(load, ATTR_LATENCY, 0);
-    return latency >= 2 || (!latency && computes_operand(ir_result(load)));
+    return latency >= 2 || (!latency && kernel_computes_operand(ir_result(load)));
 }
 
 /* A load to registers also gets a ring if it wants buffers or is a vector, and the smallest rings leave room,

@@ -45,6 +45,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(computed) \
     F(drains) \
     F(meets) \
+    F(reductions) \
     F(across)
 
 static int larger(int a, int b) { return a > b ? a : b; }

@@ -42,6 +42,7 @@ typedef struct Cost {
     double drains;      /* of those: in a loop, and waited for before the next operand is computed */
     double meets;       /* barriers, reductions across lanes or warps */
     double across;      /* what reductions across many warps take beside these */
+    double reductions;  /* of tiles */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */

@@ -2,14 +2,19 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-enum { MOST_DEPTH = 8 };
+enum { MOST_DEPTH = 8, MOST_DEEP = 14 };
 
-/* The most iterations in which windows of a loop's block walk along an axis of their tensor. */
+/* The most iterations in which windows of a loop's block walk along an axis of their tensor. extent: of the
+ * axes along which they walk; 0: there is none yet, -1: these differ. */
 typedef struct Walked {
     const CostWalk *w;
     const Block *body;
     double most, ranges;
+    int64_t extent;
 } Walked;
+
+static void note_extent(Walked *x, int64_t extent)
+{ x->extent = !x->extent || x->extent == extent ? extent : -1; }
 
 /* A gather takes the elements of an axis by the positions of a tile of one axis. */
 static void gathers_along(Walked *x, const Instr *i)
@@ -21,8 +26,19 @@ static void gathers_along(Walked *x, const Instr *i)
         if (t->kind != TYPE_TILE || ir_defined_outside(at, x->body)) continue;
         int64_t n = type_elements(t), longest = 1;
         for (int k = 0; k < t->rank; k++) longest = t->shape[k] > longest ? t->shape[k] : longest;
-        if (n == longest) x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)n));
+        if (n != longest) continue;
+        x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)n));
+        x->extent = -1;
     }
+}
+
+/* Whether a copy of the portable path goes by a table of rows: how many of these are its program's, no extent
+ * says. */
+static bool by_table(const Instr *i)
+{
+    for (int k = 0; k < i->n_operands && i->op == OP_COPY; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE) return true;
+    return false;
 }
 
 static void walks_along(void *user, Instr *i)
@@ -31,12 +47,51 @@ static void walks_along(void *user, Instr *i)
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     int at = i->op == OP_LOAD ? 0 : 1;
     if (i->op == OP_GATHER && x->ranges > 1) gathers_along(x, i);
-    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
+    const bool moves = i->op == OP_LOAD || i->op == OP_RING_PUT || i->op == OP_COPY;
+    if (!moves || !e || i->n_operands <= at + e->n || by_table(i)) return;
     const Param *p = &x->w->f->params[ir_operand(i, at)->index];
     for (int a = 0; a < e->n; a++)
         if ((e->v[a] > 1 || (e->v[a] == 1 && x->ranges > 1)) &&
-            !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
+            !ir_defined_outside(ir_operand(i, at + 1 + a), x->body)) {
             x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
+            note_extent(x, x->w->env->dims[p->dims[a]]);
+        }
+}
+
+/* The value of a scalar if all integers that it takes from memory are `loaded`. */
+static bool value_of(const CostWalk *w, const Value *v, int64_t loaded, int depth, Scalar *out)
+{
+    const Instr *i = v->def;
+    const CostKnown k = cost_get(w, v);
+    Scalar in[4];
+    *out = k.v;
+    if (k.is) return true;
+    if (!i || depth > MOST_DEEP || i->n_results != 1 || v->type->kind != TYPE_SCALAR) return false;
+    if (i->op == OP_LOAD && dtype_is_int(v->type->dtype)) {
+        *out = scalar_int(loaded);
+        return true;
+    }
+    if (!op_is_elementwise(i->op) || i->n_operands < 1 || i->n_operands > 4) return false;
+    for (int o = 0; o < i->n_operands; o++)
+        if (!value_of(w, ir_operand(i, o), loaded, depth + 1, &in[o])) return false;
+    const DType of = ir_operand(i, i->n_operands - 1)->type->dtype;
+    if (i->op == OP_CAST) *out = scalar_cast(v->type->dtype, of, in[0]);
+    else if (i->op == OP_OPAQUE) *out = in[0];
+    else return scalar_op(i->op, of, in, out);
+    return true;
+}
+
+/* The iterations of a loop whose bounds are loaded if what is loaded is the extent of the axis along which
+ * all windows walk, as the number of keys of a sequence is. Programs that share what a loop walks over, each
+ * a part, go a part of the way. 0: not known. */
+static double as_extent(const CostWalk *w, const Instr *loop, int64_t extent)
+{
+    Scalar lo, hi, step;
+    if (loop->op != OP_FOR || extent < 1) return 0;
+    const bool known = value_of(w, ir_operand(loop, 0), extent, 0, &lo) &&
+                       value_of(w, ir_operand(loop, 1), extent, 0, &hi) &&
+                       value_of(w, ir_operand(loop, 2), extent, 0, &step);
+    return known && step.i > 0 && hi.i > lo.i ? ceil((double)(hi.i - lo.i) / (double)step.i) : 0;
 }
 
 /* Of a loop's bounds: the tensor of one axis that both come from, and how many loads of it they take. */
@@ -84,6 +139,8 @@ double cost_unknown_iterations(CostWalk *w, Block *body)
     else {
         ir_walk(body, walks_along, &x);
         if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
+        double part = as_extent(w, body->parent, x.extent);
+        if (part > 0) x.most = fmin(x.most, part);
     }
     return x.most >= 1 ? ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
 }

@@ -327,6 +327,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
             w->c.alu += exchange(w, i->results[0].type, f == OPS_ARG) * times;
         w->c.meets += times;
         w->c.across += times * (meetings(w) - 1);
+        w->c.reductions += times;
         return;
     }
     cost_evaluate(w, i, times > 1 ? 0 : times, times);

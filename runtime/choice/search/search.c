@@ -344,7 +344,7 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names && i < MOST_NAMES; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
-    if (search_has_autos(z)) return search_programs(z, search_autos_with_hints(z));
+    if (search_has_autos(z)) return search_few_warps(z, search_programs(z, search_autos_with_hints(z)));
     if (!z->tune->n) {
         search_estimate(z);
         return search_programs(z, 0);

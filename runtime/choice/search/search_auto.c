@@ -433,8 +433,8 @@ static int other_warps(Search *z, int now)
 {
     const int warps = search_hint_name(z, HINT_warps), first = z->n_points, tiles = best_of_tiles(z, now);
     const SearchPoint *p = &z->point[now];
-    if (warps < 0 || z->name[warps].domain >= 0 || p->warps_given || p->bound == BOUND_MEMORY ||
-        !z->point[tiles].trips)
+    if (warps < 0 || p->products || z->name[warps].domain >= 0 || p->warps_given ||
+        p->bound == BOUND_MEMORY || !z->point[tiles].trips)
         return now;
     z->most = MOST_AUTO + MOST_WARPS;
     for (int v = 0; v < search_listed(&z->name[warps]); v++) {

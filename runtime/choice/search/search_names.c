@@ -162,7 +162,7 @@ static void add_divisors(Search *z)
 static void add_hints(Search *z)
 {
     static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
-    static const int warps[] = { 1, 2, 4, 8, 16 };
+    static const int warps[] = { 1, 2, 4, 8, 16 }, few_warps[] = { 1, 2 };
     static const int ctas[] = { 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32 };
     if (!z->p->device.model || search_on_cpu(z) || (z->tune->n && !search_has_autos(z))) return;
     if (!z->front->products && z->p->device.target->kind == TARGET_CUDA) {
@@ -170,10 +170,13 @@ static void add_hints(Search *z)
         if (!search_says_of_programs(z->front, z->p->bindings, z->p->n_bindings))
             add_hint(z, "occupancy", ctas, sizeof ctas / sizeof *ctas);
     }
-    if (!z->front->products || z->p->device.target->cluster_ctas < 2) return;
-    add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
-    add_hint(z, "cluster", together, sizeof together / sizeof *together);
-    add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);
+    if (z->front->products && z->p->device.target->cluster_ctas > 1) {
+        add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
+        add_hint(z, "cluster", together, sizeof together / sizeof *together);
+        add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);
+    }
+    if (z->front->products && z->p->device.target->kind == TARGET_CUDA && search_declares_auto(z))
+        add_hint(z, "warps", few_warps, sizeof few_warps / sizeof *few_warps);
 }
 
 /* Appends the condition and those of which it consists; its number, or -1: there are too many. What one of

@@ -78,6 +78,7 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
+    bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
     bool divided;                   /* loops are, among CTAs */
     bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                    /* its loops walk over ranges between loaded offsets */
@@ -225,6 +226,7 @@ void search_others(Search *, int best, SearchResult *out);
  */
 bool search_says_of_programs(const FrontKernel *, const FrontBinding *, int n);
 int search_programs(Search *, int best);
+int search_few_warps(Search *, int best); /* search_few_warps.c */
 
 /* search_rows.c: the point to take for `best`, whose rows registers hold. */
 int search_rows(Search *, int best);
