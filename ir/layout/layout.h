@@ -104,6 +104,9 @@ const Layout *layout_coalesced_near(Arena *a, int rank, const int32_t *tile, con
     /* The same with the rows of A and C in another order: a lane's two rows of a warp's 16 are neighbours. \
      */ \
     X(WGMMA_K16_PAIRS, "wgmma_k16_pairs", 64, 8, 16, 16, 32, 4) \
+    /* Or so that the lanes of a matrix of 8 x 8 have the half words in which rows of 4 bits lie: rows 0, 1, \
+     * 8, 9, .., and two rows on. */ \
+    X(WGMMA_K16_HALVES, "wgmma_k16_halves", 64, 8, 16, 16, 32, 4) \
     X(MFMA_32x32x8, "mfma_32x32x8", 32, 32, 8, 16, 64, 1) /* f16, bf16; gfx90a, gfx942 */ \
     X(MFMA_16x16x16, "mfma_16x16x16", 16, 16, 16, 16, 64, 1) \
     X(MFMA_32x32x16, "mfma_32x32x16", 32, 32, 16, 16, 64, 1) /* f16, bf16; gfx950 */ \
@@ -341,6 +344,8 @@ typedef struct LayoutRows {
 /* Any rows. NULL if the masks would not give a permutation of the offsets or panels overlap. */
 const LayoutShared *layout_shared_make(
     Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, LayoutRows);
+/* The same bytes as elements of half the size, two for each along the contiguous axis. */
+const LayoutShared *layout_shared_halves(Arena *a, const LayoutShared *s);
 uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord);
 /* The swizzle if it is of the form bits [base, base+bits) ^= bits [base+shift, ..): true with all three, bits
  * = 0 for none. */

@@ -97,6 +97,14 @@ const LayoutShared *layout_shared_swizzled(
     return layout_shared_panels(a, rank, tile, order, elem_bytes, span);
 }
 
+const LayoutShared *layout_shared_halves(Arena *a, const LayoutShared *s)
+{
+    int32_t tile[LAYOUT_MAX_RANK];
+    for (int d = 0; d < s->rank; d++) tile[d] = s->tile[d] * (d == s->order[0] ? 2 : 1);
+    return layout_shared_make(a, s->rank, tile, s->order, s->elem_bytes / 2,
+        (LayoutRows){ 2 * s->panel, s->pitch, s->xor_base, s->nxor, s->xor_ });
+}
+
 uint32_t layout_shared_swizzled_offset(const LayoutShared *s, uint32_t offset)
 {
     uint32_t x = 0;

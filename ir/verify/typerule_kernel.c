@@ -103,7 +103,9 @@ const char *rule_SHARED_READ(Rule *r)
 {
     TRY(rule_tile_declared(r));
     const Type *v = T(r, 0), *t = r->results[0];
-    if (v->kind != TYPE_SHARED || v->dtype != t->dtype || v->rank != t->rank)
+    bool halves = v->dtype != t->dtype && dtype_bytes(v->dtype) == 4 && t->dtype == DT_U16 && t->rank == 2 &&
+                  t->shape[0] == 2 * v->shape[0];
+    if (v->kind != TYPE_SHARED || (v->dtype != t->dtype && !halves) || v->rank != t->rank)
         WHY("shared_read of %s to %s", STR(v), STR(t));
     return NULL;
 }

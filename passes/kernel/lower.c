@@ -53,6 +53,7 @@ static bool warp_specialization(Lowering *l)
         RUN(LAZY_RESCALE);
         RUN(NEAR);
         RUN(SOFTWARE_PIPELINING);
+        RUN(HALF_WORDS);
     } else if (!pass_runner_ended(&l->run)) undo(l);
     return l->c.specialized;
 }

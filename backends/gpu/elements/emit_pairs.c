@@ -24,6 +24,8 @@ static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
 static bool stored_alike(const Paired *r, const Value *v)
 { return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l); }
 
+bool paired_stored(const Paired *r, const Value *v) { return stored_alike(r, v); }
+
 const Value *paired_repeated(const Paired *r, const Value *v)
 {
     while (v->type->kind == TYPE_TILE && v->def && !r->e->storage[v->id] &&

@@ -48,6 +48,7 @@ bool paired_constant(const Paired *, const Value *, uint32_t *bits);
 /* The register of element x of the group. */
 Index *paired_place(const Paired *, int x);
 /* Word q of the group, and element x of it. */
+bool paired_stored(const Paired *, const Value *); /* in an array in the layout of the run */
 const char *paired_word(Paired *, const Value *, int q);
 const char *paired_element(Paired *, const Value *, int x);
 /* Whether the product is one of bytes, of whose results only sums of four neighbours are asked for, whatever

@@ -64,12 +64,36 @@ bool paired_widens(const Paired *r, const Instr *i)
     return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
 }
 
+/* Two integers that are bits of the halves of one word, shifted alike: the word is shifted and masked. NULL:
+ * they are something else. */
+static const char *halves_in(Paired *r, const Value *x, DType to, int q)
+{
+    Emit *e = r->e;
+    const Value *kept, *of = paired_in_run(r, x) && x->def->op == OP_CAST ? ir_operand(x->def, 0) : NULL;
+    int64_t mask;
+    if (!of || of->type->dtype != DT_U16 || !paired_in_run(r, of) || of->def->op != OP_AND) return NULL;
+    const Value *shifted = ir_operand(of->def, 0);
+    kept = paired_repeated(r, ir_operand(of->def, 1));
+    if (!kept || !ir_is_const(kept, &mask) || mask < 0 || !paired_in_run(r, shifted) ||
+        shifted->def->op != OP_SHR)
+        return NULL;
+    const Value *words = ir_operand(shifted->def, 0), *by = ir_operand(shifted->def, 1);
+    if (paired_in_run(r, by) || !paired_stored(r, words) || mask << range_in(r, by).hi > 0xffff ||
+        range_in(r, by).hi > 15 ||
+        !same_element(e, by, r->l, paired_place(r, 2 * q), paired_place(r, 2 * q + 1)))
+        return NULL;
+    return str(e, "%s(%s >> (u32)%s, 0x%xu)", use(e, str(e, "small_pair_in_%sx2", dtype_name(to))),
+        paired_word(r, words, q), paired_element(r, by, 2 * q), (uint32_t)mask * 0x10001u);
+}
+
 /* Puts two integers of 32 bits into one word, in the fraction. A mask that the kernel applies to both is
  * applied to the word. */
 static const char *integers_in(Paired *r, const Value *x, DType to, int q)
 {
     Emit *e = r->e;
     const Value *s;
+    const char *halves = halves_in(r, x, to, q);
+    if (halves) return halves;
     int64_t mask = 0xffff, kept;
     if (paired_in_run(r, x) && x->def->op == OP_AND && (s = paired_repeated(r, ir_operand(x->def, 1))) &&
         ir_is_const(s, &kept) && kept >= 0 && kept <= mask) {

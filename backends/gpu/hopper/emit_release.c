@@ -43,7 +43,7 @@ static bool lanes_together(Emit *e, const Instr *release)
  * would be spilled. */
 enum { FEW_WORDS = 16 };
 
-enum { CHAIN = 8 }; /* operations between a read and the product that takes it */
+enum { CHAIN = 12 }; /* operations between a read and the product that takes it */
 
 static bool depends(const Instr *i, const Value *on, int chain)
 {

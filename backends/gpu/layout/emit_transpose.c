@@ -9,13 +9,26 @@
  * layout asks for: 16 bytes at a time, or fewer where rows of memory begin at no multiple of 16. */
 #include "backends/gpu/emit.h"
 
-/* Words of 16-bit pairs of an accumulator: lane l of word q has row row[q] + apart * (l/4) + the warp's, and
- * columns col[q] + 2 (l mod 4) + the warp's and the next. Where apart is 2, the word behind an even q has the
- * next row. */
+/* Which rows the eight groups of four lanes have: of a matrix of 8 x 8; every other one, the next ones being
+ * in the next word; or 0, 1, 8, 9, .., as half words have them (half_words.c). */
+typedef enum LaneRows { ROWS_BESIDE, ROWS_IN_PAIRS, ROWS_OF_HALVES } LaneRows;
+
+/* Words of 16-bit pairs of an accumulator: lane l of word q has row row[q] + that of its group + the warp's,
+ * and columns col[q] + 2 (l mod 4) + the warp's and the next. */
 typedef struct Pairs {
-    int words, warps, apart;
+    int words, warps;
+    LaneRows lanes;
     int32_t *row, *col, *warp_row, *warp_col;
 } Pairs;
+
+static int row_of_group(const Pairs *p, int group)
+{
+    if (p->lanes == ROWS_OF_HALVES) return group % 2 + group / 2 * 8;
+    return p->lanes == ROWS_IN_PAIRS ? 2 * group : group;
+}
+
+/* Whether a matrix may begin at this row: the rows of its other lanes are sums with it. */
+static bool begins_matrix(const Pairs *p, int row) { return !(row & (p->lanes == ROWS_OF_HALVES ? 25 : 7)); }
 
 /* Whether the lanes of warp `w` have the elements of word `q` that Pairs says; one: the first lane alone. */
 static bool lanes_hold_pairs(const Layout *l, const Pairs *p, int q, int w, bool one)
@@ -26,7 +39,7 @@ static bool lanes_hold_pairs(const Layout *l, const Pairs *p, int q, int w, bool
         const int lane = t / 2;
         if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
         layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)lane, (uint32_t)w, 0, c);
-        if (c[0] != p->row[q] + p->warp_row[w] + lane / 4 * p->apart ||
+        if (c[0] != p->row[q] + p->warp_row[w] + row_of_group(p, lane / 4) ||
             c[1] != p->col[q] + p->warp_col[w] + lane % 4 * 2 + t % 2)
             return false;
     }
@@ -41,15 +54,15 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
     if (l->rank != 2 || layout_lanes(l) != 32 || layout_regs(l) % 4 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
-    layout_element(l, 0, 4, 0, 0, c);
-    p->apart = c[0] == 2 ? 2 : 1;
+    layout_element(l, 0, 8, 0, 0, c);
+    p->lanes = c[0] == 8 ? ROWS_OF_HALVES : c[0] == 4 ? ROWS_IN_PAIRS : ROWS_BESIDE;
     p->row = arena_array(a, int32_t, (size_t)words);
     p->col = arena_array(a, int32_t, (size_t)words);
     p->warp_row = arena_array(a, int32_t, (size_t)warps);
     p->warp_col = arena_array(a, int32_t, (size_t)warps);
     for (int w = 0; w < warps; w++) {
         layout_element(l, 0, 0, (uint32_t)w, 0, c);
-        if (c[0] % 8 || c[1] % 8) return false;
+        if (!begins_matrix(p, c[0]) || c[1] % 8) return false;
         p->warp_row[w] = c[0];
         p->warp_col[w] = c[1];
     }
@@ -57,9 +70,9 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
         layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
         p->row[q] = c[0] - p->warp_row[0];
         p->col[q] = c[1] - p->warp_col[0];
-        const bool next = p->apart == 2 && q % 2;
+        const bool next = p->lanes == ROWS_IN_PAIRS && q % 2;
         if (next && (p->row[q] != p->row[q - 1] + 1 || p->col[q] != p->col[q - 1])) return false;
-        if (p->row[q] % 8 != next || p->col[q] % 8) return false;
+        if (!begins_matrix(p, p->row[q] - next) || p->col[q] % 8) return false;
         const bool known = l->separable && q; /* where the lanes of this word are, the first one has told */
         for (int w = 0; w < (known ? 1 : warps); w++)
             if (!lanes_hold_pairs(l, p, q, w, known)) return false;
@@ -67,16 +80,38 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
     return true;
 }
 
+/* Where row x of what is transposed lies: where the rows of a matrix are 0, 1, 8, 9, .., its 16 bytes have
+ * them side by side, so that bits 3 and 4 of a row's number stand before bits 1 and 2. */
+static int place_of(const Pairs *p, int row)
+{
+    if (p->lanes != ROWS_OF_HALVES) return row;
+    return (row & ~31) | (row & 1) | (row >> 2 & 6) | (row << 2 & 24);
+}
+
+static const char *place_text(Emit *e, const Pairs *p, const char *x)
+{
+    if (p->lanes != ROWS_OF_HALVES) return x;
+    return str(e, "(((%s) & ~31) | ((%s) & 1) | ((%s) >> 2 & 6) | ((%s) << 2 & 24))", x, x, x, x);
+}
+
+static const int32_t *places(Emit *e, const Pairs *p, const int32_t *rows, int n)
+{
+    int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int k = 0; k < n; k++) at[k] = place_of(p, rows[k]);
+    return at;
+}
+
 /* Writes the matrices of 8 x 8 of `src`, four or two at a time, each transposed. */
 static void write_matrices(Emit *e, const Pairs *p, const char *src, const char *base, int pitch)
 {
     int each = p->words % 4 ? 2 : 4;
+    const int32_t *rows = places(e, p, p->row, p->words), *of_warps = places(e, p, p->warp_row, p->warps);
     const char *q = tmp(e, "q"), *place = tmp(e, "at"), *fn = use(e, str(e, "stmatrix_x%d_trans", each));
     begin_unrolled(e, q, p->words / each);
     line(e, "const int %s = %d * %s + (lane >> 3)%s;", place, each, q, each == 2 ? " % 2" : "");
     line(e, "%s(%s + (%s + %s + (lane & 7)) * %d + (%s + %s) * 2, &%s[%d * %s]);", fn, base,
         entry_text(e, p->col, p->words, place), entry_text(e, p->warp_col, p->warps, "warp"), pitch,
-        entry_text(e, p->row, p->words, place), entry_text(e, p->warp_row, p->warps, "warp"), src, each, q);
+        entry_text(e, rows, p->words, place), entry_text(e, of_warps, p->warps, "warp"), src, each, q);
     end_block(e);
 }
 
@@ -102,17 +137,26 @@ static void write_pairs(Emit *e, const Pairs *p, const char *src, const char *ba
     end_block(e);
 }
 
-/* The position of an element in rows of so many. */
-static const char *in_rows(Emit *e, Index *const *c, const void *pitch)
-{ return str(e, "(%s) * %d + %s", index_text(e, c[0]), *(const int *)pitch, index_text(e, c[1])); }
+typedef struct Rows {
+    const Pairs *pairs;
+    int elements; /* of a row, with those that pad it */
+} Rows;
+
+/* The position of an element in such rows. */
+static const char *in_rows(Emit *e, Index *const *c, const void *rows)
+{
+    const Rows *r = rows;
+    return str(
+        e, "(%s) * %d + %s", index_text(e, c[0]), r->elements, place_text(e, r->pairs, index_text(e, c[1])));
+}
 
 /* Reads the rows, `pitch` bytes apart, in vectors of n elements; by element if n is 1. */
-static void read_rows(Emit *e, const Value *r, const char *base, int pitch, int n)
+static void read_rows(Emit *e, const Pairs *p, const Value *r, const char *base, int pitch, int n)
 {
     const Layout *to = layout_of(e, r);
-    int elements = pitch / 2;
+    Rows rows = { p, pitch / 2 };
     if (n == 1) {
-        fill_elements(e, r, base, in_rows, &elements);
+        fill_elements(e, r, base, in_rows, &rows);
         return;
     }
     const char *result = declare_tile(e, r), *load = use(e, str(e, "lds_b%d", 16 * n));
@@ -120,8 +164,16 @@ static void read_rows(Emit *e, const Value *r, const char *base, int pitch, int 
     Index *c[2], *reg = index_linear(e, n, "v", 0);
     coords_at(e, to, reg, c);
     const char *in = tile_condition(e, to, reg, c);
-    line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in, *in ? ") " : "", load,
-        result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
+    if (p->lanes == ROWS_OF_HALVES) {
+        const char *at = tmp(e, "from"), *column = index_text(e, c[1]);
+        line(e, "const u32 %s = %s + (%s) * %d + %s * 2;", at, base, index_text(e, c[0]), pitch,
+            place_text(e, p, column));
+        for (int k = 0; k < n / 2; k++)
+            line(e, "%s%s%s%s(&%s[%d * v + %d], %s + %d);", *in ? "if (" : "", in, *in ? ") " : "",
+                use(e, "lds_b32"), result, n / 2, k, at, 2 * place_of(p, 2 * k));
+    } else
+        line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in, *in ? ") " : "",
+            load, result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
     end_block(e);
 }
 
@@ -150,11 +202,11 @@ bool emit_transposed(Emit *e, Instr *i)
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
     const char *base = tmp(e, "sh"), *src = array_of(e, x, from);
     line(e, "/* %s transposed, in %s */", name_of(e, x),
-        pairs.apart == 2 ? "pairs of rows" : "matrices of 8 x 8");
+        pairs.lanes == ROWS_IN_PAIRS ? "pairs of rows" : "matrices of 8 x 8");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
     barrier(e);
-    (pairs.apart == 2 ? write_pairs : write_matrices)(e, &pairs, src, base, pitch);
+    (pairs.lanes == ROWS_IN_PAIRS ? write_pairs : write_matrices)(e, &pairs, src, base, pitch);
     barrier(e);
-    read_rows(e, r, base, pitch, side_by_side(to));
+    read_rows(e, &pairs, r, base, pitch, side_by_side(to));
     return true;
 }

@@ -398,6 +398,7 @@ static void emit_shared_access(Emit *e, Instr *i)
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
     DType d = x->type->dtype;
     LayoutVector v;
+    if (d == DT_U16 && dtype_bytes(view->type->dtype) == 4) s = layout_shared_halves(&e->s->arena, s);
     layout_shared_vector(l, s, 16, &v);
     if (write) {
         bool product = buffer_read_by_wgmma(view);

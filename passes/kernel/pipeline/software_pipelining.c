@@ -112,6 +112,23 @@ void kernel_release_before(Overlap *c, Builder *b, Instr *loop, const InstrList 
     }
 }
 
+static int64_t columns(const Instr *product) { return ir_result(product)->type->shape[1]; }
+
+/* Issues the product of the most columns behind the others of the step: while it runs, the next step is
+ * waited for. None of them needs another's result. */
+static void longest_last(const InstrList *products)
+{
+    Instr *last = products->data[products->len - 1], *longest = last;
+    for (size_t k = 0; k < products->len; k++)
+        if (columns(products->data[k]) > columns(longest)) longest = products->data[k];
+    for (size_t k = 0; k < products->len; k++)
+        if (ir_operand(products->data[k], 2)->def) return; /* they add to each other */
+    if (longest == last) return;
+    Builder b = ir_after(last);
+    ir_unlink(longest);
+    ir_place(&b, longest);
+}
+
 static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
 {
     Block *body = loop->blocks[0];
@@ -132,6 +149,7 @@ static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
             ir_unlink(i);
         }
     }
+    longest_last(products);
     Builder b = ir_before(ir_terminator(body));
     ir_build(&b, OP_WGMMA_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, (int64_t)products->len)), NULL, 0);
     kernel_release_before(c, &b, loop, &releases, true);

@@ -128,6 +128,22 @@ static At wgmma_a_pairs(LayoutMma k, int i, int thread)
 
 static At wgmma_d_pairs(LayoutMma k, int i, int thread) { return in_pairs(wgmma_d(k, i, thread)); }
 
+/* The same with the 64 rows of a warpgroup in the order in which half words have them: lanes have rows 0, 1,
+ * 8, 9, 16, 17, 24, 25, and two rows on; the next warp's are four rows on, the one's behind it 32. */
+static At in_halves(At x)
+{
+    int group = x.i % 8, second = x.i / 8 % 2, warp = x.i / 16 % 4;
+    return (At){ x.i / 64 * 64 + group % 2 + group / 2 * 8 + 2 * second + warp % 2 * 4 + warp / 2 * 32, x.j };
+}
+
+static At wgmma_a_halves(LayoutMma k, int i, int thread)
+{
+    (void)k;
+    return in_halves(wgmma_a(LAYOUT_WGMMA_K16, i, thread));
+}
+
+static At wgmma_d_halves(LayoutMma k, int i, int thread) { return in_halves(wgmma_d(k, i, thread)); }
+
 static void test_wgmma(void)
 {
     check(LAYOUT_WGMMA_K16, LAYOUT_A, 4, 8, wgmma_a);
@@ -136,7 +152,10 @@ static void test_wgmma(void)
     check(LAYOUT_WGMMA_K16, LAYOUT_C, 4, 4, wgmma_d);
     check(LAYOUT_WGMMA_K16_PAIRS, LAYOUT_A, 4, 8, wgmma_a_pairs);
     check(LAYOUT_WGMMA_K16_PAIRS, LAYOUT_C, 4, 4, wgmma_d_pairs);
-    CU_ASSERT_EQUAL((int)LAYOUT_MFMA_32x32x8, (int)LAYOUT_WGMMA_K16_PAIRS + 1); /* a new kind belongs above */
+    check(LAYOUT_WGMMA_K16_HALVES, LAYOUT_A, 4, 8, wgmma_a_halves);
+    check(LAYOUT_WGMMA_K16_HALVES, LAYOUT_C, 4, 4, wgmma_d_halves);
+    CU_ASSERT_EQUAL(
+        (int)LAYOUT_MFMA_32x32x8, (int)LAYOUT_WGMMA_K16_HALVES + 1); /* a new kind belongs above */
     CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_B, 2, I(16, 8), I(1, 1)));
     /* Every N of the instruction, several warpgroups stacked in M or side by side in N. */
     for (int n = 8; n <= 256; n += 8)
