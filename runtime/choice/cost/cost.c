@@ -191,21 +191,17 @@ static double again_from_memory(CostWalk *w, int64_t left, int64_t l2_bytes)
 }
 
 /* What the CTAs of a group of multiprocessors load, each window once, by their number. CTAs that follow each
- * other fill one group after the other, half of the first one last; clusters go to the groups in turn. */
-static double nearby_bytes(CostWalk *w, int64_t programs, int parts, int loading, int units)
+ * other fill one group after the other, half of the first one last. */
+static double nearby_bytes(CostWalk *w, int64_t programs, int parts)
 {
-    const int64_t group = (int64_t)w->model->gpc,
-                  most = group / (parts * loading) > 0 ? group / (parts * loading) : 1;
-    const bool clusters = loading > 1 || w->plan->cluster > 1;
-    const int64_t all = (programs + loading - 1) / loading, apart = clusters ? units / group : 1,
-                  from = !clusters && all >= 2 * most ? most / 2 : 0;
+    const int64_t group = (int64_t)w->model->gpc, most = group / parts > 0 ? group / parts : 1,
+                  from = programs >= 2 * most ? most / 2 : 0;
     double bytes = 0;
     int64_t n = 0;
     const Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
-    for (int64_t i = from; i < all && n < most; i += apart, n++)
-        for (int q = 0; q < loading; q++) walk_windows(w, i * loading + q, loading);
+    for (; from + n < programs && n < most; n++) walk_windows(w, from + n, 1);
     for (int p = 0; p < MOST_PARAMS; p++) bytes += t->bytes[p];
-    return n > 0 ? bytes / (double)(n * loading) : 0;
+    return n > 0 ? bytes / (double)n : 0;
 }
 
 static CostWalk walk_of(
@@ -304,10 +300,9 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         out->memory =
             bytes_from_memory(&w, programs_at_once(code, d) / parts, parts, out->loading, d->l2_bytes);
     }
-    if (out->ring > 0) {
-        const int parts = code->plan->split_k > 1 ? code->plan->split_k : 1;
-        w.programs = out->groups * out->loading;
-        out->nearby = nearby_bytes(&w, w.programs, parts, out->loading, d->units);
+    if (out->ring > 0 && out->loading <= 1 && code->plan->cluster <= 1) {
+        w.programs = programs;
+        out->nearby = nearby_bytes(&w, programs, code->plan->split_k > 1 ? code->plan->split_k : 1);
     }
     if (code->shares > 1) {
         count_shares(code->shares, programs, d, out);

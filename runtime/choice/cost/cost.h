@@ -22,7 +22,7 @@ typedef struct Cost {
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
-    double nearby;       /* bytes of windows that a group of multiprocessors loads, each once, by its CTAs */
+    double nearby;       /* bytes of windows that a group of multiprocessors loads, once; 0: clusters */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double split;        /* the same: at a sector, and lie across two lines */
     double ends;         /* of `alu`: outside of all loops */

@@ -1,7 +1,9 @@
 /* search_order.c: the order of programs, in the search (search.h). Multiprocessors come in groups, and what
  * several CTAs of a group load at the same time comes from L2 once. So programs of one group should have
  * rows and columns of tiles in common, as 4 x 4 neighbours have, and not 16 of one column. Tiles and their
- * other names are chosen before: only points whose programs do the same are looked at here. */
+ * other names are chosen before: only points whose programs do the same are looked at here. Clusters go to
+ * the groups in turn, so that what comes from memory alone tells their orders apart: the estimate counts
+ * that. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
@@ -37,10 +39,8 @@ static bool is_another_order(const Search *z, const SearchPoint *p, const Search
 
 int search_order(Search *z, int best)
 {
-    enum { PAIR = 2 /* CTAs: of larger clusters the order of few was timed, and gained nothing */ };
     int found = best;
     if (!z->p->device.model || search_on_cpu(z) || z->point[best].nearby <= 0) return best;
-    if (z->point[best].loads_together && z->point[best].cluster > PAIR) return best;
     for (int j = 0; j < z->n_names; j++)
         for (int v = 0; may_order(&z->name[j]) && v < search_listed(&z->name[j]); v++)
             search_consider_value(z, z->point[best].at, j, v);
