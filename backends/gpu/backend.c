@@ -83,6 +83,11 @@ static void forget_since(Session *s, Diag *last)
 
 typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
 
+/* Whether what is reserved and the partial sums leave no byte for buffers, so that the plan is the same
+ * whatever else is reserved. */
+static bool no_buffers_left(const Target *t, const KernelPlan *plan)
+{ return plan->options.reserve + plan->parts_bytes > t->shared_bytes; }
+
 /* Lowers and emits a copy of the module. Tries again with fewer buffers when conversions need more shared
  * memory than the first attempt left. */
 static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
@@ -99,12 +104,18 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         (options.measure ? gpu_measure : gpu_emit)(s, g, plan, code);
         code->plan = plan;
         code->schedule = options.measure ? "" : schedule_text(plan, g, plan->schedule);
+        if (plan->expects && code->scratch_bytes != options.expected) { /* a wrong guess */
+            options.expected = 0;
+            n = -1;
+            continue;
+        }
+        if (plan->expects) options.reserve = plan->options.reserve; /* as after a first attempt without it */
         if (code->shared_bytes <= t->shared_bytes) return FITS;
         int64_t over = code->shared_bytes - t->shared_bytes,
-                asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
+                asked = code->scratch_bytes > options.reserve ? cta_size_reserve_for(code->scratch_bytes) : 0;
         /* The partial sums are held in more registers than their elements fill. */
         if (plan->split_k && asked < options.reserve + over) asked = options.reserve + over + 1024;
-        if (n == MOST_AGAIN || !asked) return TOO_LARGE;
+        if (n == MOST_AGAIN || !asked || no_buffers_left(t, plan)) return TOO_LARGE;
         options.reserve = asked;
     }
 }

@@ -19,9 +19,10 @@ typedef struct KernelOptions {
     PassReport *report;        /* receives which passes ran; may be NULL */
     int64_t reserve;           /* shared memory kept for conversions and reductions; 0: a small default, which
                                   gpu_compile raises when it does not suffice */
-    int warps;                 /* 0: chosen from the tiles and the `warps` hint */
-    bool measure;              /* for an estimate: no text is written */
-    bool roles_fail;           /* for tests: as where roles that were planned would wait for ever */
+    int64_t expected; /* for an estimate: what conversions of tiles alike took (lower.c); 0: unknown */
+    int warps;        /* 0: chosen from the tiles and the `warps` hint */
+    bool measure;     /* for an estimate: no text is written */
+    bool roles_fail;  /* for tests: as where roles that were planned would wait for ever */
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */
     int most_ctas;    /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
@@ -94,6 +95,8 @@ typedef struct KernelPlan {
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
     int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
+    int64_t beside_rings; /* the same with the reserve: what is there for conversions at most */
+    bool expects;         /* options.reserve holds what conversions were expected to take */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
     /* A CTA of that cluster stores elements that others may have loaded before a reduction along the row. */
     bool reads_before;
@@ -189,17 +192,6 @@ typedef bool KernelStepFn(void *user);
 bool kernel_step(KernelPlan *, PassId, KernelStepFn *, void *user);
 void kernel_part(KernelPlan *, PassId, KernelStepFn *, void *user);
 
-/* Whether every extent of the tensor is known to be below 2^31. TMA requires it, because its coordinates are
- * signed 32-bit numbers. */
-static inline bool kernel_tma_counts(const Func *f, const Param *p)
-{
-    bool all = true;
-    for (int a = 0; a < p->type->rank && !f->fits32 && !f->extents31; a++) {
-        int64_t n = f->dims[p->dims[a]].extent;
-        all &= n >= 0 && n <= INT32_MAX;
-    }
-    return all;
-}
 /* Whether the box of an access begins at a multiple of 16 bytes along the contiguous axis. TMA requires it
  * even for boxes out of range: otherwise the copy is an illegal instruction. */
 bool kernel_tma_begins(const Func *, const Instr *mem, int unit);

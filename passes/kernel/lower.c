@@ -58,6 +58,22 @@ static bool warp_specialization(Lowering *l)
     return l->c.specialized;
 }
 
+/* Whether conversions that take what they are expected to would not fit beside the rings, so that gpu_compile
+ * would begin again with that in reserve. Of parts of a loop it reserves more. */
+static bool leaves_too_little(const KernelPlan *p)
+{ return !p->split_k && !p->options.reserve && p->options.expected > p->beside_rings; }
+
+/* The same as `warp_specialization` with room for what conversions are expected to take. */
+static bool specialization_with_room(Lowering *l)
+{
+    if (!warp_specialization(l)) return false;
+    if (pass_runner_ended(&l->run) || !leaves_too_little(l->c.p)) return true;
+    undo(l);
+    l->c.p->options.reserve = cta_size_reserve_for(l->c.p->options.expected);
+    l->c.p->expects = true;
+    return warp_specialization(l);
+}
+
 static void all_warps_alike(Lowering *l)
 {
     RUN(GATHER_WINDOWS);
@@ -106,7 +122,7 @@ static void pipeline(Lowering *l)
     RUN(NARROW_RESULTS);
     RUN(ROUNDED_INTEGERS);
     RUN(MASK_BRANCH);
-    bool specialized = may_specialize(&l->c) && warp_specialization(l);
+    bool specialized = may_specialize(&l->c) && specialization_with_room(l);
     if (!specialized && !refused(l)) all_warps_alike(l);
     if (refused(l)) return;
     layouts(l);

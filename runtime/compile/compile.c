@@ -263,6 +263,7 @@ bool compile_from_tiles(const CompileJob *j, const CompileTest *may_fit, Func *t
     KernelOptions options = kernel_options_of(&o->passes);
     options.measure = true;
     options.declined = o->declined;
+    options.expected = o->expected;
     *code = (GpuCode){ 0 };
     if (!gpu_compile(j->session, tiles, o->target, &options, code, lowered)) return false;
     if (!packs_meet(j->ast, tiles, o, code->shared_bytes)) return true;

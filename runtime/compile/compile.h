@@ -48,8 +48,9 @@ typedef struct CompileOptions {
     PassOptions passes;
     Text *times; /* receives the time of each stage; may be NULL */
     struct EmissionChecker
-        *check;     /* checks the text that a GPU backend emits (backends/gpu/check.h); may be NULL */
-    bool *declined; /* of compile_lowered: see KernelOptions; may be NULL */
+        *check;       /* checks the text that a GPU backend emits (backends/gpu/check.h); may be NULL */
+    bool *declined;   /* of compile_lowered: see KernelOptions; may be NULL */
+    int64_t expected; /* the same */
 } CompileOptions;
 CompileOptions compile_options_default(const Target *);
 

@@ -26,6 +26,25 @@ takes occupancy=8 "$kernels/paged_attention_blocks.tile" paged_attention_blocks 
 takes "as declared" "$kernels/triangular_inverse.tile" triangular_inverse B=4 H=16 T=4096
 takes "as declared" "$kernels/householder_qr.tile" householder_qr B=4096 M=32 N=32
 takes "as declared" "$kernels/splat_tiles.tile" splat_tiles TY=64 TX=64 N=1000000 K=1048576
+# A long loop with few tiles in use, whose loads run ahead: its CTAs take neither all registers nor almost none.
+cat >"$work/states.tile" <<'KERNEL'
+kernel states(in f16 X[B, T, C], in f32 A[C, 16], in f32 W[C, 16], out f16 Y[B, T, C], const int TC = auto) grid (cdiv(C, TC), B)
+{
+    let (j, b) = program_id();
+    let r = sigmoid(load(A[j*TC +: TC, :]));
+    let w = load(W[j*TC +: TC, :]);
+    let (ar, ai) = (r * cos(w), r * sin(w));
+    var sr = zeros([TC, 16], f32);
+    var si = zeros([TC, 16], f32);
+    for t in 0 .. T {
+        let n = sr * ar - si * ai + f32(load(X[b, t, j*TC +: TC]))[:, None];
+        si = sr * ai + si * ar;
+        sr = n;
+        store(Y[b, t, j*TC +: TC], f16(sum(r * sr - w * si, axis = 1, drop = true)));
+    }
+}
+KERNEL
+takes TC=8 "$work/states.tile" states B=8 T=512 C=2048
 sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
 grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64

@@ -19,3 +19,5 @@ void cta_size_refuse_tile(
 /* Whether each tile in registers is spread over enough threads for there to be a layout; otherwise reports
  * the error. */
 bool cta_size_holds_tiles(Session *, Func *, const KernelPlan *);
+/* What is reserved for conversions that took so many bytes and did not fit beside the buffers. */
+static inline int64_t cta_size_reserve_for(int64_t scratch) { return scratch + 1024; }

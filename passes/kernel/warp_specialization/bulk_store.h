@@ -43,3 +43,15 @@ const Layout *kernel_bulk_rows(Arena *, const Layout *accumulators, const BulkBo
 /* Gives that layout to loads that are converted to accumulators which such a store stores, and returns
  * whether there are any. Requires producer warps. */
 bool kernel_bulk_loads(Session *, Func *, KernelPlan *);
+
+/* Whether every extent of the tensor is known to be below 2^31. TMA requires it, because its coordinates are
+ * signed 32-bit numbers. */
+static inline bool kernel_tma_counts(const Func *f, const Param *p)
+{
+    bool all = true;
+    for (int a = 0; a < p->type->rank && !f->fits32 && !f->extents31; a++) {
+        int64_t n = f->dims[p->dims[a]].extent;
+        all &= n >= 0 && n <= INT32_MAX;
+    }
+    return all;
+}

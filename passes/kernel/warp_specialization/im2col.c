@@ -156,7 +156,11 @@ static bool take_run(Ranges *r, Value *v, int axis, Value **begin, int64_t *star
     return run != NULL;
 }
 
-/* Takes apart the positions along the axes `picked`. */
+/* Whether the positions along the axes `picked` may be pixels, by the form of the access alone. */
+static bool may_pick(const MemParts *m, uint32_t picked)
+{ return !m->mask && !m->pad && m->rank >= 3 && m->rank <= 5 && __builtin_popcount(picked) == m->rank - 1; }
+
+/* Takes apart the positions along the axes `picked`, which may be pixels. */
 static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t picked, Im2col *p)
 {
     Digit digits[TILE_MAX_RANK];
@@ -164,8 +168,6 @@ static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t pi
     int64_t by = 1;
     int axis = 0;
     *p = (Im2col){ .batch = -1 };
-    if (m->mask || m->pad || m->rank < 3 || m->rank > 5 || __builtin_popcount(picked) != m->rank - 1)
-        return false;
     for (int a = 0; a < m->rank; a++) {
         if (!(picked >> a & 1)) continue;
         Digit *d = &digits[a];
@@ -193,6 +195,7 @@ bool roles_im2col(Roles *c, const Instr *load, Im2col *p)
     MemParts m;
     uint32_t picked;
     if (kernel_parts(load, &picked) < 2 || !ir_mem_parts(load, &m)) return false;
+    if (!may_pick(&m, picked)) return false;
     if (!c->ranges) c->ranges = ranges_new(c->f);
     return take_pixels(c->f, c->ranges, &m, picked, p);
 }
@@ -206,8 +209,10 @@ bool kernel_pixels_in_order(const Func *f, const Instr *access, Im2col *p)
     if (t->kind != TYPE_TILE || t->rank != 2) return false;
     for (int a = 0; a < m.rank; a++)
         if (f->params[m.param].stride[a] == 1) unit = a;
+    const uint32_t picked = unit < 0 ? 0 : ((1u << m.rank) - 1) & ~(1u << unit);
+    if (unit < 0 || !may_pick(&m, picked)) return false;
     Ranges *r = ranges_new(f);
-    if (unit < 0 || !take_pixels(f, r, &m, ((1u << m.rank) - 1) & ~(1u << unit), p) || p->batch > unit ||
+    if (!take_pixels(f, r, &m, picked, p) || p->batch > unit ||
         !take_run(r, m.idx[unit], 1, &p->column, &p->first_column))
         return false;
     for (int k = 0; k < p->n; k++)

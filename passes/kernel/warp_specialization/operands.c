@@ -1,5 +1,6 @@
 /* operands.c: of warp-specialization: decides what TMA can load and what wgmma can multiply. */
 #include "ir/target/matrix.h"
+#include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 

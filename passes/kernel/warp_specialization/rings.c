@@ -285,9 +285,10 @@ static bool latencies_differ(const Roles *c)
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     enum { BEFORE_BUFFERS = 4 }; /* stages of plain products, before a warp has a second buffer */
-    int64_t staged = c->p->store_over_rings ? 0 : roles_store_bytes(c);
+    int64_t staged = c->p->store_over_rings ? 0 : c->store_bytes;
     const bool beside = c->p->cluster > 1 && !c->p->parts_over_rings; /* the parts of a divided loop */
-    const bool plain = c->products.len == 1 && !c->merged.len && !roles_adds_a_tile(c) && !beside;
+    const bool adds = roles_adds_a_tile(c);
+    const bool plain = c->products.len == 1 && !c->merged.len && !adds && !beside;
     const int64_t least = plain ? staged / 2 : staged;
     int fit = 1;
     bool held = false;
@@ -306,7 +307,6 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
         }
         /* Buffers of a store that every step waits for come before the next program's operands, and so does
          * one buffer a warp where a third stage does much of what these operands would. */
-        bool adds = roles_adds_a_tile(c);
         int64_t rest = limit - (adds ? staged : held ? staged / 2 : 0);
         if (depth == 2 && c->p->persistent)
             for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, rest, used);
@@ -401,8 +401,8 @@ static bool is_one_run(Roles *c)
 
 bool roles_plan_rings(Roles *c)
 {
-    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
-                    (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
+    const int64_t reserve = c->p->options.reserve > 1024 ? c->p->options.reserve : 1024;
+    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) - reserve,
             used = 0;
     AskedStages asked = { 0, c->f->loc };
     for (size_t k = 0; k < c->loads.len; k++)
@@ -416,10 +416,11 @@ bool roles_plan_rings(Roles *c)
             "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used,
             (long long)limit);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
-    c->p->store_over_rings = roles_store_bytes(c) > 0 && is_one_run(c) && roles_store_may_lie_over(c);
+    c->store_bytes = roles_store_bytes(c);
+    c->p->store_over_rings = c->store_bytes > 0 && is_one_run(c) && roles_store_may_lie_over(c);
     int fit = deepen_rings(c, limit, most, &used);
     /* With fewer stages than the buffers take, few are asked for, and there is room beside the rings. */
-    c->p->store_over_rings &= used >= roles_store_bytes(c);
+    c->p->store_over_rings &= used >= c->store_bytes;
     lay_parts_over(c, &limit, most, &used, &fit);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&
@@ -428,6 +429,7 @@ bool roles_plan_rings(Roles *c)
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
     /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
     c->p->spare_shared = c->p->store_over_rings ? used : limit - used;
+    c->p->beside_rings = limit - used + reserve;
     if (fit < asked.most && fit < most)
         diag_perf(c->s, asked.at, "%d buffers a load were asked for, %d fit shared memory", asked.most, fit);
     return true;

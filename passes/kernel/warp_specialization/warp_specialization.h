@@ -69,7 +69,7 @@ typedef struct Roles {
     VEC(EpilogueLoad) epilogue;
     VEC(TakenLoad) taken; /* by roles_take */
     VEC(MergedLoads) merged;
-    int64_t rows;
+    int64_t rows, store_bytes; /* the latter: roles_store_bytes, once the rings are known */
     const char *why;
     Loc why_loc;
     Ranges *ranges;        /* made at the first question (im2col.c) */

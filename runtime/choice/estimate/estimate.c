@@ -53,6 +53,7 @@ static double resident_ctas(const Estimate *e)
     const Cost *c = e->c;
     double tiles = cost_registers_wanted(c, e->m);
     if (e->careful) tiles = fmax(tiles - e->m->registers_plain, c->live) + e->m->registers_beside;
+    if (estimate_runs_ahead(e)) tiles = fmax(tiles, c->live + e->m->registers_rounds);
     double wanted = ceil((tiles + e->m->registers_launch) / 8) * 8;
     double registers = c->shifted || c->consumers > 1 ? c->registers : fmin(c->registers, wanted);
     double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
@@ -441,7 +442,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d, bool careful)
     e.share = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;
     e.plain = c->special <= 0 && c->consumers && !c->chained;
     e.rows = c->iterations <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
-             c->joins <= 0 && c->memory > 0;
+             c->joins <= 0 && c->memory > 0 && !estimate_runs_ahead(&e);
     e.many_rows = e.rows && e.programs > e.resident;
     e.loops = c->loops && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
     return e;

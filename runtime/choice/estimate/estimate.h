@@ -39,6 +39,9 @@ double estimate_ctas_of_a_program(const Cost *);
 double estimate_from_memory(const Estimate *);
 /* Nanoseconds of a load to registers in a loop. */
 double estimate_trip(const Estimate *);
+/* Whether the program is a long loop that meets, has few tiles in use, and issues its loads rounds ahead: the
+ * words of these loads take more registers than the tiles, but not all that there are. */
+bool estimate_runs_ahead(const Estimate *);
 /* The same of an iteration that waits for its loads before its work, which takes `work` where nothing is
  * waited for; 0: there is none. */
 double estimate_loaded_before(const Estimate *, double work);

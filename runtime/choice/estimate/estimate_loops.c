@@ -3,6 +3,13 @@
 #include "runtime/choice/estimate/estimate.h"
 #include <math.h>
 
+/* A loop of a few rounds is like a row that is loaded once, and reduced while registers hold it. */
+bool estimate_runs_ahead(const Estimate *e)
+{
+    enum { LONG = 8 /* waits */ };
+    return e->c->meets > 0 && e->c->trips_ahead >= LONG && e->c->live < e->m->registers_rounds;
+}
+
 double estimate_from_memory(const Estimate *e)
 {
     const Cost *c = e->c;

@@ -146,6 +146,19 @@ static double of_launch(const Cost *c, const CostDevice *d, double times)
     return cost_estimate_carefully(&other, d);
 }
 
+/* What conversions of a point with tiles of the same extents took. It says what to try first, and decides
+ * nothing (KernelOptions.expected). */
+static SearchScratch *scratch_of(const Search *z, SearchWorker *w, const SearchPoint *p)
+{
+    uint8_t at[MOST_NAMES] = { 0 };
+    const SearchPacked all = { UINT64_MAX, UINT32_MAX };
+    for (int i = 0; i < z->n_names; i++) at[i] = z->name[i].shapes_grid ? p->at[i] : 0;
+    const SearchPacked of = search_pack(at);
+    SearchScratch *s = &w->scratch[search_mixed(of) % SCRATCH_SLOTS];
+    if (!search_same_in(all, s->of, of)) *s = (SearchScratch){ .of = of };
+    return s;
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -168,9 +181,12 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     const char *skip = options.passes.skip, *rows = pass_info[PASS_KEEP_ROWS].name;
     if (!p->keeps && q->device.target->kind == TARGET_CUDA)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
+    SearchScratch *scratch = scratch_of(z, w, p);
+    options.expected = scratch->bytes;
     CompileJob job = { s, w->ast, q->kernel, all, n, q->facts, &options };
     if (!(tiles = search_tiles(z, w, p, &job, &compiled)) || !may_fit.holds(&q->device, tiles)) return;
     if (!compile_from_tiles(&job, &may_fit, tiles, &compiled, &f, &code)) return;
+    scratch->bytes = code.scratch_bytes;
     take_plan(p, &code);
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;

@@ -60,6 +60,9 @@ static inline SearchPacked search_pack(const uint8_t *at)
     return x;
 }
 
+static inline uint32_t search_mixed(SearchPacked x)
+{ return (uint32_t)((x.first ^ (uint64_t)x.rest << 32 ^ x.rest) * 0x9E3779B97F4A7C15u >> 32); }
+
 static inline bool search_same_in(SearchPacked mask, SearchPacked a, SearchPacked b)
 { return !(((a.first ^ b.first) & mask.first) | ((a.rest ^ b.rest) & mask.rest)); }
 
@@ -103,12 +106,18 @@ typedef struct SearchPoint {
 typedef struct SearchTiles SearchTiles;
 
 /* [0]: the caller's thread */
+enum { TILE_LISTS = 128, SCRATCH_SLOTS = 512 };
+typedef struct SearchScratch {
+    SearchPacked of;
+    int64_t bytes;
+} SearchScratch;
 typedef struct SearchWorker {
     Session s;
     LayoutMemo plans; /* for the session's arena: candidates, of all workers, share most of their layouts */
     Ast *ast;
-    const SearchTiles *tiles; /* search_tiles.c: in the session, kept; the newest first */
-    size_t kept_bytes;        /* of these */
+    const SearchTiles *tiles[TILE_LISTS]; /* search_tiles.c: in the session, kept; by what decides them */
+    size_t kept_bytes;                    /* of these */
+    SearchScratch scratch[SCRATCH_SLOTS]; /* what conversions of the last point with such tiles took */
     bool open, runs;
     double
         rate[DT_COUNT]; /* of products on the CPU; 0: not asked for. Asking executes `cpuid`, which is slow */

@@ -23,6 +23,10 @@ static SearchPacked deciding(const Search *z, const SearchPoint *p)
     return search_pack(at);
 }
 
+/* The list of tile IR of these values. */
+static const SearchTiles **list_of(SearchWorker *w, SearchPacked at)
+{ return &w->tiles[search_mixed(at) % TILE_LISTS]; }
+
 static bool is_shared(const Search *z)
 {
     bool late = false;
@@ -55,7 +59,8 @@ static bool make_tiles(Search *z, SearchWorker *w, const CompileJob *j, SearchPa
         early.n_bindings = early_bindings(z, j, bindings);
         early.bindings = bindings;
     }
-    *t = (SearchTiles){ .next = w->tiles, .at = at };
+    const SearchTiles **list = list_of(w, at);
+    *t = (SearchTiles){ .next = *list, .at = at };
     if (!compile_tiles(&early, &t->compiled, &t->func)) return false;
     t->hints = t->func->hints;
     if (!keeps) return true;
@@ -65,14 +70,14 @@ static bool make_tiles(Search *z, SearchWorker *w, const CompileJob *j, SearchPa
     s->diags = s->last_diag = NULL;
     s->n_warnings = s->n_perf = 0;
     session_keep(s);
-    w->tiles = kept;
+    *list = kept;
     return true;
 }
 
 Func *search_tiles(Search *z, SearchWorker *w, const SearchPoint *p, const CompileJob *j, Compiled *compiled)
 {
     const SearchPacked all = { UINT64_MAX, UINT32_MAX }, at = deciding(z, p);
-    const SearchTiles *t = w->tiles;
+    const SearchTiles *t = *list_of(w, at);
     SearchTiles made;
     while (t && !search_same_in(all, t->at, at)) t = t->next;
     if (!t && !make_tiles(z, w, j, at, &made)) return NULL;
