@@ -8,6 +8,7 @@
  * whose source and launch say nothing of it. Kernels that list nothing to choose have one search for all
  * extents (choose_programs.c), so that what they take may not be much worse for launches of fewer programs or
  * of more. */
+#include "passes/kernel/kernel.h"
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
@@ -59,6 +60,12 @@ static void consider_ctas(Search *z, int from, int name)
     }
 }
 
+/* Whether threads hold so much of what comes once that few warps fit a multiprocessor, and more than those of
+ * the other point: the estimate does not count how long a warp works by itself between two meetings
+ * (search_rows.c). */
+static bool holds_too_much(const SearchPoint *p, const SearchPoint *than)
+{ return p->iterations <= 1 && p->words > KERNEL_HELD_WORDS && p->words > than->words; }
+
 static bool serves_all(const SearchPoint *p, const SearchPoint *than)
 { return p->few <= than->few * NOT_MUCH_WORSE && p->many <= than->many * NOT_MUCH_WORSE; }
 
@@ -83,7 +90,9 @@ int search_programs(Search *z, int best)
     search_estimate(z);
     for (int i = first; i < z->n_points; i++) {
         const double now = ratio(&z->point[i], &z->point[best]);
-        if (z->point[i].full > 1 || !(now < least) || !serves_all(&z->point[i], &z->point[best])) continue;
+        if (z->point[i].full > 1 || !(now < least) || !serves_all(&z->point[i], &z->point[best]) ||
+            holds_too_much(&z->point[i], &z->point[best]))
+            continue;
         found = i;
         least = now;
     }
