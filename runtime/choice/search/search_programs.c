@@ -8,13 +8,15 @@
  * whose source and launch say nothing of it. Kernels that list nothing to choose have one search for all
  * extents (choose_programs.c), so that what they take may not be much worse for launches of fewer programs or
  * of more. */
-#include "passes/kernel/kernel.h"
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
 /* The ratio below which both estimates, the plain and the careful one, must be for other warps and CTAs to be
  * taken (bench/notes/choice.md, "Rows and registers"). */
 static const double BETTER = 0.9;
+/* Words of a thread of what comes once: half of its registers where four CTAs of 128 threads have a
+ * multiprocessor. */
+enum { MOST_HELD = 64 };
 /* The ratio that estimates of launches of other extents may have then. */
 static const double NOT_MUCH_WORSE = 1 / 0.9;
 
@@ -64,7 +66,7 @@ static void consider_ctas(Search *z, int from, int name)
  * the other point: the estimate does not count how long a warp works by itself between two meetings
  * (search_rows.c). */
 static bool holds_too_much(const SearchPoint *p, const SearchPoint *than)
-{ return p->iterations <= 1 && p->words > KERNEL_HELD_WORDS && p->words > than->words; }
+{ return p->iterations <= 1 && p->words > MOST_HELD && p->words > than->words; }
 
 static bool serves_all(const SearchPoint *p, const SearchPoint *than)
 { return p->few <= than->few * NOT_MUCH_WORSE && p->many <= than->many * NOT_MUCH_WORSE; }
