@@ -12,10 +12,10 @@
 enum { VECTOR = 16 };
 
 /* How the threads of a program share its rows. */
-typedef struct RowTurns {
-    int lanes, steps; /* threads of a row; vectors of each of them in a row */
-    int rows, turns;  /* at once; vectors of a thread in all */
-} RowTurns;
+typedef struct RowShares {
+    int lanes, steps;  /* threads of a row; vectors of each of them in a row */
+    int rows, vectors; /* at once; vectors of a thread in all */
+} RowShares;
 
 static int row_bytes(const RowBlock *b) { return (int)b->row * b->bytes; }
 
@@ -26,14 +26,14 @@ int row_gaps_pitch(const RowBlock *b)
 }
 
 /* As many lanes for a row, a power of two, as leave each thread the fewest vectors. */
-static RowTurns turns_of(const RowBlock *b)
+static RowShares shares_of(const RowBlock *b)
 {
-    RowTurns best = { 0 };
+    RowShares best = { 0 };
     int threads = b->e->threads, vectors = (row_bytes(b) + 2 * (VECTOR - 1)) / VECTOR;
     for (int lanes = 1; lanes <= threads && threads % lanes == 0; lanes *= 2) {
-        RowTurns t = { lanes, (vectors + lanes - 1) / lanes, threads / lanes, 0 };
-        t.turns = t.steps * ((b->n + t.rows - 1) / t.rows);
-        if (!best.turns || t.turns <= best.turns) best = t;
+        RowShares t = { lanes, (vectors + lanes - 1) / lanes, threads / lanes, 0 };
+        t.vectors = t.steps * ((b->n + t.rows - 1) / t.rows);
+        if (!best.vectors || t.vectors <= best.vectors) best = t;
     }
     return best;
 }
@@ -88,9 +88,9 @@ static void store_ends(const RowBlock *b)
 static void store_vectors(const RowBlock *b)
 {
     Emit *e = b->e;
-    RowTurns t = turns_of(b);
+    RowShares t = shares_of(b);
     const char *store = str(e, "stg%s_b128", window_hint(e, b->w, ACCESS_VECTOR)), *in = "";
-    int rows = t.turns / t.steps;
+    int rows = t.vectors / t.steps;
     if (rows * t.rows > b->n || b->rows) in = str(e, "k < %s && ", b->rows ? b->rows : str(e, "%d", b->n));
     if (b->before) in = str(e, "%s%s + k >= 0 && ", in, b->before);
     begin_unrolled(e, "r", rows);
