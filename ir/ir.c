@@ -135,6 +135,10 @@ Value *ir_block_arg(Block *b, const Type *type, const char *name)
     return b->args[b->n_args++] = v;
 }
 
+enum { MOST_ROW = 1600, WIDEST = 2 }; /* bytes of rows that pack takes several of, and of their elements */
+bool ir_gaps_matter(int64_t bytes, int64_t apart, int size)
+{ return size <= WIDEST && bytes <= MOST_ROW && apart != bytes && apart % 16; }
+
 Value *ir_param_new(Func *f, const char *name, ParamKind kind, const Type *type, const int *dims)
 {
     Arena *a = arena_of(f->module);

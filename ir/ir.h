@@ -117,9 +117,15 @@ typedef struct Param {
     int64_t align;
     int64_t stride[TILE_MAX_RANK];     /* in elements, or FACT_UNKNOWN */
     int64_t stride_div[TILE_MAX_RANK]; /* a divisor of the stride in elements, at least 1 */
-    double lo, hi;                     /* scalars: known closed range (-inf, inf when unknown) */
+    bool gaps;     /* rows along the last axis most likely lie further apart than they are long; no promise */
+    double lo, hi; /* scalars: known closed range (-inf, inf when unknown) */
     Loc loc;
 } Param;
+
+/* Whether code should know that rows have gaps: rows of so many bytes, of elements of `size`, that begin so
+ * many bytes `apart`. Long rows and those of wide elements are accessed alike with gaps and without, and that
+ * rows have some is known where they begin at multiples of 16 bytes. */
+bool ir_gaps_matter(int64_t bytes, int64_t apart, int size);
 
 /* A dimension symbol. Constants in a shape are anonymous symbols (name NULL) of known extent, extents that a
  * launch derives from others are anonymous symbols with a text: the expression as written, which Func.extents

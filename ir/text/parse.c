@@ -303,6 +303,7 @@ static void func_param(Parser *p, ParamKind kind)
     if (irread_accept_name(p, "stride")) per_axis(p, t->kind == TYPE_TENSOR ? t->rank : 0, q->stride, true);
     if (irread_accept_name(p, "stride_div"))
         per_axis(p, t->kind == TYPE_TENSOR ? t->rank : 0, q->stride_div, false);
+    q->gaps = irread_accept_name(p, "gaps");
     if (irread_accept_name(p, "range")) {
         irread_expect(p, '[');
         q->lo = irread_number(p);

@@ -367,6 +367,7 @@ static void print_param(Printer *p, int k)
             text_puts(p->out, " stride_div ");
             print_ints(p->out, q->stride_div, rank);
         }
+        if (q->gaps) text_puts(p->out, " gaps");
     }
     if (!(q->lo == -INFINITY && q->hi == INFINITY)) {
         text_puts(p->out, " range [");

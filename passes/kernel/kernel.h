@@ -448,11 +448,11 @@ int kernel_cp_async_passes(const KernelPlan *, int64_t rows, int64_t columns, in
 enum { CP_ASYNC_STAGING = 2 }; /* one window arrives while the previous one is copied to the ring */
 /* `view` is the type of a stage of the ring. False: the producers cannot copy the window. */
 bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, CpAsyncWay *);
-/* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
-/* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
+/* unaligned_vectors.c: whether rows can go by aligned vectors, if the layout has runs of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
-/* Whether the rows of the tile lie in memory as one piece, which goes through shared memory (row_block.c). */
-bool kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
+/* How rows of the tile go through shared memory: not; as one piece; with gaps between them (row_block.c). */
+typedef enum RowBlockWay { ROWS_DIRECTLY, ROWS_AS_PIECE, ROWS_APART } RowBlockWay;
+RowBlockWay kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
 /* Whether runs of n elements, from multiples of n, are in registers side by side, and runs in lanes so. */
 bool kernel_row_runs(const Layout *, int n);

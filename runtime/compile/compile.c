@@ -61,6 +61,7 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, c
         int size = dtype_bytes(other ? converted[i] : p->type->dtype), words = size < 16 ? 16 / size : 1;
         int grain = q->grain > size ? q->grain : size;
         p->align = q->align > grain ? q->align : grain;
+        p->gaps = q->gaps;
         for (int a = 0; a < p->type->rank; a++) {
             Dim *d = &f->dims[p->dims[a]];
             if (a == q->unit_axis) {

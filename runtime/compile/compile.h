@@ -19,7 +19,8 @@ typedef struct ParamFacts {
      * this is not known, or base and strides are multiples of 16 and the extent is not. A single axis has no
      * 16: it has no strides that depend on its extent, and would be one more variant. */
     int grain;
-    int sign; /* for scalars: 1 positive, 0 zero or more, -1 not known; SIGN_SMALL */
+    bool gaps; /* rows lie further apart than they are long (ir_gaps_matter): no promise */
+    int sign;  /* for scalars: 1 positive, 0 zero or more, -1 not known; SIGN_SMALL */
 } ParamFacts;
 enum { SIGN_SMALL = 2 }; /* of an index: zero or more, and below 2^28 (FITS32_EXTENT) */
 

@@ -156,6 +156,13 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     return TILE_OK;
 }
 
+/* Whether code may hold several whole rows of the tensor. */
+static bool has_rows(const tile_kernel *k, const KernelParam *p)
+{
+    const int dim = p->rank > 1 ? p->dim[p->rank - 1] : -1;
+    return dim >= 0 && k->dims[dim].specialized && ir_gaps_matter(p->size, 2 * p->size, p->size);
+}
+
 static tile_status take_params(tile_kernel *k)
 {
     const FrontKernel *f = k->front;
@@ -185,7 +192,12 @@ static tile_status take_params(tile_kernel *k)
             dim->counted |= !strcmp(f->counted[i], f->dims[d]);
         k->n_counted += dim->counted;
     }
-    k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + (k->n_counted + 7) / 8;
+    for (int i = 0; i < k->n_params; i++) {
+        k->params[i].rows = gpu && has_rows(k, &k->params[i]);
+        if (k->params[i].rows) k->gap_words = (k->n_params + 63) / 64;
+    }
+    k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + k->gap_words +
+                   (k->n_counted + 7) / 8;
     return TILE_OK;
 }
 

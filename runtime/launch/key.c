@@ -2,8 +2,20 @@
  * the facts that the compiler is told. */
 #include "runtime/launch/kernel.h"
 
-/* Where in a key the bytes of counted dimensions begin. */
+/* Where in a key the bits of rows with gaps begin, and the bytes of counted dimensions. */
+static int gaps_at(const tile_kernel *k) { return k->key_words - (k->n_counted + 7) / 8 - k->gap_words; }
 static int counts_at(const tile_kernel *k) { return k->key_words - (k->n_counted + 7) / 8; }
+
+/* Whether rows of the tensor have gaps of which code should know. */
+static bool has_gaps(const tile_kernel *k, const LaunchArgs *l, int i)
+{
+    const KernelParam *p = &k->params[i];
+    const View *v = &l->views[i];
+    const int last = p->rank - 1;
+    if (!p->rows || v->facts & FACT_ABSENT || (v->facts >> FACT_UNIT & 15) != (unsigned)p->rank) return false;
+    return v->extent[last - 1] > 1 &&
+           ir_gaps_matter(v->extent[last] * p->size, l->strides[i][last - 1] * p->size, p->size);
+}
 
 /* The key but for the configuration. */
 static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
@@ -25,6 +37,7 @@ static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key
         uint32_t f = l->views[i].facts;
         far |= f;
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
+        if (k->params[i].rows) key[gaps_at(k) + i / 64] |= (uint64_t)has_gaps(k, l, i) << i % 64;
     }
     key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1 |
              (uint64_t)*l->collapsed << KEY_COLLAPSED;
@@ -98,6 +111,7 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
             .sign = (int)(f >> FACT_SIGN & 3) - 1 };
         const int grain = (int)(f >> FACT_GRAIN & 3);
         if (k->params[i].kind != PARAM_SCALAR) params[i].grain = grain ? 2 << grain : 0;
+        params[i].gaps = k->params[i].rows && key[gaps_at(k) + i / 64] >> i % 64 & 1;
     }
     *out = (LaunchFacts){ .params = params,
         .n_params = k->n_params,

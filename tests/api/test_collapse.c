@@ -1,6 +1,6 @@
 /* test_collapse.c: launches on tensors without gaps, as launches on fewer axes (collapse.c): of which kernels
- * and arguments, and that results are those of the launch as it was given. The first tests run on the fake
- * CUDA driver, which writes down grids, the others on the CPU. */
+ * and arguments, and that results are those of the launch as it was given; and of which rows with gaps code
+ * knows. The first tests run on the fake CUDA driver, which writes down grids, the others on the CPU. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "runtime/launch/inside.h"
@@ -350,6 +350,33 @@ static void test_three_axes(void)
     }
 }
 
+/* Short rows with gaps have a variant of their own, whatever the gaps are. Long ones have none, and where
+ * rows begin at multiples of 16 bytes is known by these. */
+static void test_rows_with_gaps(void)
+{
+    static const char text[] = "kernel k(in f16 X[M, N], out f16 Y[M, N]) grid (M)\n"
+                               "{ let i = program_id(); store(Y[i, :], load(X[i, :]) * f16(i)); }\n";
+    static const struct {
+        int64_t n, pitch;
+        int compiles;
+        bool gaps;
+    } rows[] = { { 101, 101, 1, false }, { 101, 103, 2, true }, { 101, 207, 2, true }, { 101, 104, 3, false },
+        { 101, 101, 3, false }, { 801, 801, 4, false }, { 801, 803, 4, false } };
+    char said[512];
+    tile_kernel *k;
+    if (begin(0)) return;
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        Launch l;
+        make2(&l, 9, rows[r].n, rows[r].pitch);
+        programs_of(k, &l, said, sizeof said);
+        CU_ASSERT_EQUAL(fake->compiles, rows[r].compiles);
+        CU_ASSERT_EQUAL(strstr(said, "rows with gaps") != NULL, rows[r].gaps);
+    }
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = {
@@ -360,6 +387,7 @@ int main(int argc, char **argv)
         { "proven_once", test_proven_once },
         { "refused", test_refused },
         { "written_choices", test_written_choices },
+        { "rows_with_gaps", test_rows_with_gaps },
 #ifdef HAVE_CPU
         { "results", test_results },
         { "three_axes", test_three_axes },

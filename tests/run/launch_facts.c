@@ -135,5 +135,8 @@ void launch_facts(Func *f, const Launch *l, bool exact)
             ir_dim_promise(d, extent ? power_of_two_in((uint64_t)extent, 16) : 1);
             if (exact) d->extent = extent;
         }
+        const int last = t->rank - 1, size = (int)ref_type_size(t->type);
+        if (t->rank - a->drop > 1 && launch_stride(t, last) == 1)
+            p->gaps = ir_gaps_matter(t->shape[last] * size, launch_stride(t, last - 1) * size, size);
     }
 }

@@ -16,11 +16,9 @@ const char *both_hold(Emit *e, const char *a, const char *b)
 /* The condition that register i is in the tile; "" when all are. */
 const char *inside_tile(Emit *e, const Layout *l, Index *i)
 {
-    const char *x = "";
-    for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a])
-            x = both_hold(e, x, str(e, "%s < %d", index_text(e, coord(e, l, a, i)), l->tile[a]));
-    return x;
+    Index *c[TILE_MAX_RANK];
+    coords_at(e, l, i, c);
+    return tile_condition(e, l, i, c);
 }
 
 const char *row_number(Emit *e, const Layout *keep, int axis, Index *i, int64_t *rows)

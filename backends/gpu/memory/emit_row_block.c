@@ -6,27 +6,22 @@
  *
  * Of the last program, whose rows may end before the tile does, the vector that crosses the end goes in
  * pieces. */
-#include "backends/gpu/emit.h"
-
-typedef struct RowBlock {
-    Emit *e;
-    const Window *w;
-    const Layout *l;
-    const char *ptr, *shared;
-    const char *dense;     /* the condition that they are one piece */
-    const char *stride;    /* elements from row to row */
-    int outer;             /* the tensor's axis along which rows follow each other */
-    const char *rows;      /* that are in range; NULL: all */
-    const char *before;    /* the window's first row, which may be below 0; NULL: it is not */
-    const char *left;      /* bytes of the rows that are in range; NULL: all */
-    DType bits;            /* of an element */
-    int n, bytes, vectors; /* rows; of an element; of a thread */
-    bool words;            /* the elements of a word are in neighbouring registers */
-    int64_t row, all;      /* elements of a row; bytes of all rows */
-} RowBlock;
+#include "backends/gpu/memory/emit_row_block.h"
 
 bool goes_as_row_block(const Emit *e, const Instr *i)
-{ return !is_hip(e) && !e->guard && e->role < 0 && kernel_row_block(e->f, e->plan, i); }
+{ return !is_hip(e) && !e->guard && e->role < 0 && kernel_row_block(e->f, e->plan, i) != ROWS_DIRECTLY; }
+
+/* Bytes of which every row begins at a multiple, 16 at most. */
+static int rows_at_multiples(const Emit *e, const Window *w)
+{
+    const Param *q = &e->f->params[w->param];
+    int64_t bytes = range_gcd(q->align, 16);
+    for (int a = 0; a < w->rank; a++)
+        if (a != w->unit)
+            bytes = range_gcd(bytes, (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) *
+                                         dtype_bytes(q->type->dtype));
+    return (int)bytes;
+}
 
 /* The condition that the positions along axes before the rows are in range; "": they are. A row has all of
  * the axes behind. */
@@ -80,18 +75,24 @@ static bool begin_block(
     b->all = n * b->row * b->bytes;
     b->vectors = (int)((b->all + 16 * (int64_t)e->threads - 1) / (16 * (int64_t)e->threads));
     b->shared = tmp(e, "sh");
+    b->apart = kernel_row_block(e->f, e->plan, i) == ROWS_APART;
+    b->whole = b->apart ? rows_at_multiples(e, w) : 16;
     b->n = n;
     LayoutVector v;
     layout_vector(l, w->unit_tile, (uint32_t)b->bytes, 4, 16, &v);
-    b->words = b->bytes < 4 && v.bytes == 4 && b->row * b->bytes % 4 == 0 && layout_regs(l) % v.n == 0;
+    b->words = b->bytes < 4 && v.bytes == 4 && b->row * b->bytes % 4 == 0 && layout_regs(l) % v.n == 0 &&
+               b->whole % 4 == 0;
     for (uint32_t k = 0; k < v.n; k++) b->words = b->words && v.reg[k] == k;
     b->dense = tmp(e, "dense");
     b->stride = window_stride(e, w->param, outer);
-    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", b->shared, (long long)scratch(e, b->all));
+    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", b->shared,
+        (long long)scratch(e, b->apart ? b->n * row_gaps_pitch(b) : b->all));
     if (w->masked && !e->ranges) e->ranges = ranges_new(e->f);
     if (w->masked && range_of(e->ranges, w->offset[outer]).lo < 0) b->before = name_of(e, w->offset[outer]);
-    line(e, "const bool %s = %s && ((u64)%s & 15) == 0%s;", b->dense, without_gaps(b), ptr,
-        b->before ? str(e, " && %s >= 0", b->before) : "");
+    if (b->apart) row_gaps_begin(b);
+    else
+        line(e, "const bool %s = %s && ((u64)%s & 15) == 0%s;", b->dense, without_gaps(b), ptr,
+            b->before ? str(e, " && %s >= 0", b->before) : "");
     if (!w->masked) return true;
     b->rows = tmp(e, "rows");
     b->left = tmp(e, "left");
@@ -99,6 +100,7 @@ static bool begin_block(
     const char *here = str(e, "((i64)%s - (i64)%s)", extent, from);
     const char *rows = rows_left(e, w->offset[outer], here, n), *inside = others_inside(b);
     line(e, "const i32 %s = %s;", b->rows, *inside ? str(e, "!(%s) ? 0 : %s", inside, rows) : rows);
+    if (b->apart) return true;
     line(e, "const i32 %s = %s * %lld;", b->left, b->rows, (long long)b->row * b->bytes);
     return true;
 }
@@ -130,7 +132,11 @@ static void begin_elements(const RowBlock *b)
 
 /* The place in shared memory of an element. */
 static const char *element_place(const RowBlock *b, Index *const *c, const Type *t)
-{ return str(b->e, "%s + (%s) * %d", b->shared, row_major(b->e, c, t), b->bytes); }
+{
+    Emit *e = b->e;
+    if (b->apart) return row_gaps_place(b, index_text(e, c[0]), index_text(e, c[1]));
+    return str(e, "%s + (%s) * %d", b->shared, row_major(e, c, t), b->bytes);
+}
 
 static void end_blocks(Emit *e, int n)
 {
@@ -171,7 +177,7 @@ static int pieces_of(const RowBlock *b, uint32_t *order)
         for (; k > 0 && offset[order[k - 1]] > offset[r]; k--) order[k] = order[k - 1];
         order[k] = (uint32_t)r;
     }
-    int most = 16;
+    int most = b->whole;
     for (uint32_t t = 0; t < layout_lanes(l) * layout_warps(l); t++) {
         layout_element(l, 0, t % layout_lanes(l), t / layout_lanes(l), 0, at);
         while (most >= 4 && byte_of(b, at) % most) most /= 2;
@@ -210,6 +216,31 @@ static bool load_pieces(const RowBlock *b, const Type *t, const char *to, const 
     return true;
 }
 
+/* Copies rows from memory to shared memory. */
+static void load_piece(const RowBlock *b)
+{
+    Emit *e = b->e;
+    const char *words = tmp(e, "piece");
+    line(e, "u32 %s[%d];", words, 4 * b->vectors);
+    begin_vectors(b);
+    line(e, "if (%s) %s(&%s[4 * v], (const u8 *)%s + at);", in_tile(b, b->left, 16),
+        window_load_fn(e, b->w, 16), words, b->ptr);
+    if (b->left)
+        line(e, "else if (at < %s) %s(&%s[4 * v], (const u8 *)%s + at, (u32)(%s - at));", b->left,
+            use(e, e->f->params[b->w->param].kind == PARAM_IN ? "ldg_nc_low_b128" : "ldg_low_b128"), words,
+            b->ptr, b->left);
+    end_blocks(e, 2);
+    barrier(e);
+    begin_vectors(b);
+    line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(b, NULL, 0), use(e, "sts_b128"), b->shared, words);
+    end_blocks(e, 2);
+    begin_elements(b);
+    line(e, "%s(to, %s(at));", use(e, str(e, "sts_%s", dtype_name(b->bits))),
+        use(e, str(e, "ldg_%s", dtype_name(b->bits))));
+    end_blocks(e, 3);
+    barrier(e);
+}
+
 bool emit_row_block_load(
     Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *to)
 {
@@ -219,25 +250,7 @@ bool emit_row_block_load(
     ir_mem_parts(i, &m);
     DType d = m.tensor->type->dtype;
     note_wide(e, WAY_COPY, false, w, NULL, 16);
-    const char *words = tmp(e, "piece");
-    line(e, "u32 %s[%d];", words, 4 * b.vectors);
-    begin_vectors(&b);
-    line(e, "if (%s) %s(&%s[4 * v], (const u8 *)%s + at);", in_tile(&b, b.left, 16), window_load_fn(e, w, 16),
-        words, ptr);
-    if (b.left)
-        line(e, "else if (at < %s) %s(&%s[4 * v], (const u8 *)%s + at, (u32)(%s - at));", b.left,
-            use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_low_b128" : "ldg_low_b128"), words, ptr,
-            b.left);
-    end_blocks(e, 2);
-    barrier(e);
-    begin_vectors(&b);
-    line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(&b, NULL, 0), use(e, "sts_b128"), b.shared, words);
-    end_blocks(e, 2);
-    begin_elements(&b);
-    line(e, "%s(to, %s(at));", use(e, str(e, "sts_%s", dtype_name(b.bits))),
-        use(e, str(e, "ldg_%s", dtype_name(b.bits))));
-    end_blocks(e, 3);
-    barrier(e);
+    load_piece(&b);
     note_elements(e, false, l, m.result->type, NULL);
     if (load_pieces(&b, m.result->type, to, pad_value(e, m.pad, d))) return true;
     const char *fn = use(e, b.words ? "lds_w32" : str(e, "lds_%s", dtype_name(b.bits))),
@@ -329,6 +342,28 @@ static void store_elements(const RowBlock *b, const Type *t, const char *from, c
     }
 }
 
+/* Copies rows from shared memory to memory. */
+static void store_piece(const RowBlock *b)
+{
+    Emit *e = b->e;
+    begin_vectors(b);
+    const char *store = str(e, "stg%s_b128", window_hint(e, b->w, ACCESS_VECTOR));
+    line(e, "if (%s) {", in_tile(b, NULL, 0));
+    e->indent++;
+    line(e, "u32 words[4];");
+    line(e, "%s(words, %s + at);", use(e, "lds_b128"), b->shared);
+    const char *whole = b->left ? str(e, "if (at + 16 <= %s) ", b->left) : "";
+    line(e, "%s%s((u8 *)%s + at, words);", whole, use(e, store), b->ptr);
+    if (b->left)
+        line(e, "else if (at < %s) %s(true, (u8 *)%s + at, words, (u32)(%s - at), %d);", b->left,
+            use(e, "stg_low_b128"), b->ptr, b->left, b->bytes);
+    end_blocks(e, 3);
+    begin_elements(b);
+    line(e, "%s((%s *)at, %s(to));", use(e, str(e, "stg_%s", dtype_name(b->bits))), pointee(b->bits),
+        use(e, str(e, "lds_%s", dtype_name(b->bits))));
+    end_blocks(e, 3);
+}
+
 bool emit_row_block_store(
     Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *from)
 {
@@ -343,21 +378,7 @@ bool emit_row_block_store(
     if (!store_pieces(&b, m.values[0]->type, from, holder))
         store_elements(&b, m.values[0]->type, from, holder);
     barrier(e);
-    begin_vectors(&b);
-    const char *store = str(e, "stg%s_b128", window_hint(e, w, ACCESS_VECTOR));
-    line(e, "if (%s) {", in_tile(&b, NULL, 0));
-    e->indent++;
-    line(e, "u32 words[4];");
-    line(e, "%s(words, %s + at);", use(e, "lds_b128"), b.shared);
-    const char *whole = b.left ? str(e, "if (at + 16 <= %s) ", b.left) : "";
-    line(e, "%s%s((u8 *)%s + at, words);", whole, use(e, store), ptr);
-    if (b.left)
-        line(e, "else if (at < %s) %s(true, (u8 *)%s + at, words, (u32)(%s - at), %d);", b.left,
-            use(e, "stg_low_b128"), ptr, b.left, b.bytes);
-    end_blocks(e, 3);
-    begin_elements(&b);
-    line(e, "%s((%s *)at, %s(to));", use(e, str(e, "stg_%s", dtype_name(b.bits))), pointee(b.bits),
-        use(e, str(e, "lds_%s", dtype_name(b.bits))));
-    end_blocks(e, 3);
+    if (b.apart) row_gaps_store(&b);
+    else store_piece(&b);
     return true;
 }

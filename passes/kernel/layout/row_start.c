@@ -2,10 +2,15 @@
  *
  *   %x = load %X[%r, 0]; .. %s = reduce_sum %x; .. store %Y[%r, 0] = %y      rows of any number of elements
  *
- * An access of a warp has 128 bytes then, which memory needs no wider, and nothing is shifted. Rows that
- * begin within a word are held from that word on (backends/gpu/memory/emit_row_start.c says how): the place
- * of an element within the tile differs from row to row, so that nothing but the rows' accesses may depend on
- * it.
+ * An access of a warp has 128 bytes then, which memory needs no wider, and nothing is shifted. Rows of which
+ * nothing but numbers is stored go by whole vectors from an aligned address on, as no store asks for words
+ * that begin as they do:
+ *
+ *   %x = load %X[%r, 0]; .. %k = argmax %x; store %PLACE[%r] = %k
+ *
+ * Rows that begin within a word are held from that word on (backends/gpu/memory/emit_row_start.c says how):
+ * the place of an element within the tile differs from row to row, so that nothing but the rows' accesses may
+ * depend on it, and positions that argmax and argmin find, which count from the row's begin.
  */
 #include "passes/kernel/kernel.h"
 
@@ -83,7 +88,8 @@ static void visit(void *user, Instr *i)
     if (i->op == OP_LOAD || i->op == OP_STORE) x->ok = access_fits(x, i);
     else
         x->ok = op_has(i->op, OPF_ELEM) || i->op == OP_CAST || i->op == OP_BROADCAST || i->op == OP_SPLAT ||
-                i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
+                i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN ||
+                i->op == OP_ARGMAX || i->op == OP_ARGMIN;
 }
 
 RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
@@ -93,7 +99,9 @@ RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
     /* Rows that all begin at multiples of 16 bytes are accessed by whole vectors, from their start on. Of
      * tensors whose rows are known to begin at other distances, most rows are stored across words. */
     bool across = x.mixed && x.weights < 2 && x.row <= LONG_ROW;
-    if (!x.ok || !x.stores || !x.odd || across) return (RowStartAccess){ 0 };
+    if (!x.ok || !x.odd || across) return (RowStartAccess){ 0 };
+    if (!x.stores && (x.weights || x.mixed)) return (RowStartAccess){ 0 };
+    if (!x.stores) return (RowStartAccess){ x.bytes, x.bytes, VECTOR, 0, true };
     int word = WORD * x.bytes / x.least, unit = x.align > word ? x.align : word;
     return (RowStartAccess){ x.bytes, x.least, unit, x.weights, x.align < unit };
 }

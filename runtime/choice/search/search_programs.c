@@ -14,6 +14,9 @@
 /* The ratio below which both estimates, the plain and the careful one, must be for other warps and CTAs to be
  * taken (bench/notes/choice.md, "Rows and registers"). */
 static const double BETTER = 0.9;
+/* Words of a thread of what comes once: half of its registers where four CTAs of 128 threads have a
+ * multiprocessor. */
+enum { MOST_HELD = 64 };
 /* The ratio that estimates of launches of other extents may have then. */
 static const double NOT_MUCH_WORSE = 1 / 0.9;
 
@@ -59,6 +62,12 @@ static void consider_ctas(Search *z, int from, int name)
     }
 }
 
+/* Whether threads hold so much of what comes once that few warps fit a multiprocessor, and more than those of
+ * the other point: the estimate does not count how long a warp works by itself between two meetings
+ * (search_rows.c). */
+static bool holds_too_much(const SearchPoint *p, const SearchPoint *than)
+{ return p->iterations <= 1 && p->words > MOST_HELD && p->words > than->words; }
+
 static bool serves_all(const SearchPoint *p, const SearchPoint *than)
 { return p->few <= than->few * NOT_MUCH_WORSE && p->many <= than->many * NOT_MUCH_WORSE; }
 
@@ -83,7 +92,9 @@ int search_programs(Search *z, int best)
     search_estimate(z);
     for (int i = first; i < z->n_points; i++) {
         const double now = ratio(&z->point[i], &z->point[best]);
-        if (z->point[i].full > 1 || !(now < least) || !serves_all(&z->point[i], &z->point[best])) continue;
+        if (z->point[i].full > 1 || !(now < least) || !serves_all(&z->point[i], &z->point[best]) ||
+            holds_too_much(&z->point[i], &z->point[best]))
+            continue;
         found = i;
         least = now;
     }

@@ -137,6 +137,7 @@ static void set_facts(ProblemView *v, Session *s)
             .unit_axis = unit_axis(v, q),
             .stride_mask = wide ? ~0u : 0,
             .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
+            .gaps = row && q->rank > 1 && !is_transposed(v, q) && ir_gaps_matter(own, bytes, size),
             .sign = !q->rank && q->type_known && q->dtype == DT_INDEX ? SIGN_SMALL : 1 };
     }
     v->facts = (LaunchFacts){ .params = p,
