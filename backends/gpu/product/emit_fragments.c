@@ -104,14 +104,16 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
 }
 
 /* Moves a tile in the layout of an accumulator between registers and shared memory by ldmatrix (such as a
- * bias that is added to scores) or stmatrix: four 8 x 8 blocks of 16 bits at a time instead of a word. */
+ * bias that is added to scores) or stmatrix: four 8 x 8 blocks of 16 bits at a time instead of a word. Not
+ * bools, whose registers are no words. */
 static bool move_matrices(
     Emit *e, bool write, const char *array, DType d, const Layout *l, const LayoutShared *s, const char *view)
 {
     LayoutMatrix m;
     OffsetTable rows, steps;
     int bytes = dtype_bytes(d), n = 0;
-    if (!target_has(e->target, TF_LDMATRIX) || bytes > 4 || l->rank != 2 || !layout_matrix(l, s, true, &m))
+    if (!target_has(e->target, TF_LDMATRIX) || bytes * per_word(d) != 4 || l->rank != 2 ||
+        !layout_matrix(l, s, true, &m))
         return false;
     uint32_t all = layout_regs(l), *base = arena_array(&e->s->arena, uint32_t, all);
     for (uint32_t r = 0; r < all; r++)
