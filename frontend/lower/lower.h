@@ -232,6 +232,9 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 
 /* lower_notes.c: the note for operands of two types, for shapes that do not fit */
 const char *lower_mix_note(Lower *, const Node *mixed, V, V);
+/* on a number where a list of extents stands; on a number as a condition */
+const char *lower_list_note(Lower *, const Node *);
+const char *lower_condition_note(Lower *, const Node *, V);
 const char *lower_types_note(Lower *, V, V);
 /* where a value is not of the type that is asked for */
 const char *lower_type_note(Lower *, V, const char *type);

@@ -45,6 +45,9 @@ const char *lower_types_note(Lower *l, V a, V b)
     const Var *x = began_as_integer(l, a), *y = began_as_integer(l, b);
     if ((x || y) && value_dtype(a) != DT_BOOL && value_dtype(b) != DT_BOOL)
         return began_note(l, x ? x : y, x ? db : da);
+    if (value_dtype(a) == DT_BOOL || value_dtype(b) == DT_BOOL)
+        return arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` around the bool",
+            value_dtype(a) == DT_BOOL ? db : da);
     return arena_printf(
         &l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db);
 }
@@ -98,6 +101,8 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
     if (tighter) return tighter;
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;
+    if ((mixed->op == OPR_LAND || mixed->op == OPR_LOR) && (dx == DT_BOOL || dy == DT_BOOL))
+        return "nothing converts by itself; compare the number, as in `x != 0`";
     const char *either = lower_types_note(l, x, y);
     if (chooses_numbers(x) || chooses_numbers(y))
         return arena_printf(arena,
@@ -110,6 +115,18 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
     const char *type = dtype_name(dx == DT_INDEX ? dy : dx), *text = source_text(l, n);
     if (began_as_integer(l, dx == DT_INDEX ? x : y)) return either;
     return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
+}
+
+const char *lower_list_note(Lower *l, const Node *n)
+{
+    const char *text = source_text(l, n);
+    return text ? arena_printf(&l->s->arena, "write `[%s]`", text) : NULL;
+}
+
+const char *lower_condition_note(Lower *l, const Node *n, V v)
+{
+    const char *text = value_is_number(v) ? source_text(l, n) : NULL;
+    return text ? arena_printf(&l->s->arena, "write `%s != 0`", text) : NULL;
 }
 
 static bool is_reduction(V v) { return v.kind == V_IR && v.value->def && ir_attr(v.value->def, ATTR_DROP); }
