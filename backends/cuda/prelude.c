@@ -367,6 +367,7 @@ const PreludeEntry cuda_prelude[] = {
     SEND("u32", "u32", "u32", "r"),
     SEND("i64", "s64", "i64", "l"),
     SEND("u64", "u64", "u64", "l"),
+    SEND("index", "s64", "i64", "l"),
     { "send_b64", NULL, "",
         FN "void send_b64(u32 a, int cta, const void *s, u32 b) { const u32 *w = (const u32 *)s; asm "
            "volatile(\"{ .reg .u32 t, m;\\nmapa.shared::cluster.u32 t, %0, %1;\\nmapa.shared::cluster.u32 m, "

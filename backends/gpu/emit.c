@@ -3,6 +3,7 @@
  * products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c,
  * emit_shared.c, emit_mma.c, emit_hopper.c, emit_ring.c, emit_roles.c). The functions that a kernel calls
  * come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
+#include "backends/gpu/emit_param.h"
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
@@ -253,27 +254,6 @@ static bool quiet_start(const Func *f)
 
 /* --- the frame --------------------------------------------------------------------------------------- */
 
-static void print_param(Emit *e, Text *t, const Slot *s)
-{
-    const Param *p = &e->f->params[s->param];
-    const char *n = slot_name(e, s->kind, s->param, s->index, s->dtype);
-    switch (s->kind) {
-    case SLOT_DATA:
-        text_printf(t, "%s%s *const %s%s", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype),
-            p->kind == PARAM_IN ? "__restrict__ " : "", n);
-        return;
-    case SLOT_SCALAR: text_printf(t, "const %s %s", ctype(p->type->dtype), n); return;
-    case SLOT_EXTENT:
-    case SLOT_STRIDE:
-    case SLOT_GRID: text_printf(t, "const i64 %s", n); return;
-    case SLOT_TENSOR_MAP: text_printf(t, "const __grid_constant__ TensorMap %s", n); return;
-    case SLOT_CHECK: text_printf(t, "CheckRecord *const %s", n); return;
-    case SLOT_SCHEDULER: text_printf(t, "u32 *const %s", n); return;
-    case SLOT_WORKSPACE: text_printf(t, "u8 *const %s", n); return;
-    case SLOT_PRINT: return;
-    }
-}
-
 /* Checks for errors that would silently give a wrong kernel. They are internal errors. `roles`: also those of
  * producer and consumer warps. */
 static void check_kernel(Session *s, const Func *f, bool roles)
@@ -304,6 +284,7 @@ static int cluster_size(const Emit *e)
 static void use_frame_functions(Emit *e, bool shared)
 {
     use_always(e, "uniform");
+    emit_use_scalars(e);
     if (shared) use_always(e, "shared_address");
     if (is_hip(e)) use_always(e, "thread_id");
     static const char *const meeting[] = { "mbar_init", "fence_mbarrier_init", "warp_sync",
@@ -327,9 +308,10 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
     }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(t, ",\n    ");
-        print_param(e, t, &e->slots.data[k]);
+        emit_param(e, t, &e->slots.data[k]);
     }
     text_puts(t, ")\n{\n");
+    emit_scalars(e, t);
 }
 
 /* The program of the warp, and where its part of the scratch memory begins: each warp of the CTA is as the

@@ -142,7 +142,7 @@ void check_expr(Check *c, const Node *n)
         return;
     case EXPR_LIST:
         check_note(c, check_fault(c, n->loc, "a list in brackets is a shape and no value"),
-            "full([M, N], 0.0, f32) makes a tile");
+            "full([M, N], 0.0, f32) makes a tile; `concat(a, b)` takes its tiles without brackets");
         return;
     case EXPR_INDEX:
         check_expr(c, n->kids[0]);

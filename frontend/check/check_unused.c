@@ -35,12 +35,18 @@ static bool may_store(const Node *n, const char *name)
     return false;
 }
 
-/* Whether the node loads or gathers from the tensor. */
+/* Whether what a call of this name does depends on what its window holds. */
+static bool reads_window(const char *called)
+{
+    return !strcmp(called, "load") || !strcmp(called, "gather") ||
+           (is_atomic(called) && strcmp(called, "atomic_exch"));
+}
+
+/* Where the node reads the tensor; NULL: nowhere. */
 static const Node *read_of(const Node *n, const char *name)
 {
     if (!n) return NULL;
-    bool reads = n->kind == N_CALL && builtin_find(n->name) &&
-                 (!strcmp(n->name, "load") || !strcmp(n->name, "gather"));
+    bool reads = n->kind == N_CALL && builtin_find(n->name) && reads_window(n->name);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *k = n->kids[i], *of = k && k->kind == N_ARG ? k->kids[0] : k;
         if (reads && of && of->kind == N_INDEX && of->kids[0]->kind == N_NAME && of->kids[0]->name == name)

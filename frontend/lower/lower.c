@@ -10,6 +10,10 @@ const Node *ast_find_fn(const Ast *ast, const char *name) { return names_get(&as
 
 /* --- constants --------------------------------------------------------------------------------------- */
 
+/* On a value in the place of a constant. */
+static const char *not_constant_note(V v)
+{ return v.kind == V_IR ? "it is known at run time only; `let` names such a value" : NULL; }
+
 V lower_const_value(Lower *l, const Node *type, V v, Loc loc)
 {
     DType d;
@@ -20,9 +24,9 @@ V lower_const_value(Lower *l, const Node *type, V v, Loc loc)
                    ? v
                    : lower_error(l, loc, "expected a type like f32, not %s", value_describe(l, v));
     if (!strcmp(type->name, "int"))
-        return value_to_int(v, &i)
-                   ? value_int(i)
-                   : lower_error(l, loc, "expected an integer constant, not %s", value_describe(l, v));
+        return value_to_int(v, &i) ? value_int(i)
+                                   : lower_error_note(l, loc, not_constant_note(v),
+                                         "expected an integer constant, not %s", value_describe(l, v));
     if (!strcmp(type->name, "float")) {
         if (value_to_int(v, &i)) return value_float((double)i);
         if (v.kind == V_CONST && dtype_is_float(v.dtype)) return value_float(v.c.f);

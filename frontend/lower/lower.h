@@ -43,7 +43,8 @@ struct Var {
     const char *name;
     V v;
     bool is_var;           /* may be assigned */
-    bool began_as_integer; /* its first value is an integer without a type */
+    bool began_as_integer; /* its first value is an integer without a type, */
+    int64_t began_as;      /* this one */
     Loc loc;
     Var *next;    /* of the same scope */
     int64_t mark; /* collect_assigned: the last traversal that met it */
@@ -231,6 +232,12 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 
 /* lower_notes.c: the note for operands of two types, for shapes that do not fit */
 const char *lower_mix_note(Lower *, const Node *mixed, V, V);
+/* on a number where a list of extents stands; on a number as a condition */
+const char *lower_list_note(Lower *, const Node *);
+const char *lower_condition_note(Lower *, const Node *, V);
+const char *lower_types_note(Lower *, V, V);
+/* where a value is not of the type that is asked for */
+const char *lower_type_note(Lower *, V, const char *type);
 /* where `what` is no constant; where it is the number i, which it may not be (NULL: none) */
 const char *lower_constant_note(const char *what);
 const char *lower_range_note(Lower *, const char *what, int64_t i, int64_t hi);

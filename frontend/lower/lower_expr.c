@@ -337,8 +337,9 @@ V lower_expr(Lower *l, const Node *n)
     case EXPR_CALL: v = lower_call(l, n); break;
     case EXPR_INDEX: v = lower_index(l, n); break;
     case EXPR_LIST:
-        v = lower_error_note(
-            l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value");
+        v = lower_error_note(l, n->loc,
+            "full([M, N], 0.0, f32) makes a tile; `concat(a, b)` takes its tiles without brackets",
+            "a list in brackets is a shape and no value");
         break;
     case EXPR_ARG: /* parts of calls and subscripts */
     case EXPR_ALL:
@@ -391,7 +392,7 @@ bool lower_const_bool(Lower *l, const Node *n, const char *what, bool *out)
 bool lower_const_shape(Lower *l, const Node *n, const char *what, int *rank, int64_t *shape)
 {
     if (n->kind != N_LIST) {
-        lower_error(l, n->loc, "%s must be a list of extents like [M, N]", what);
+        lower_error_note(l, n->loc, lower_list_note(l, n), "%s must be a list of extents like [M, N]", what);
         return false;
     }
     if (n->n > TILE_MAX_RANK) {

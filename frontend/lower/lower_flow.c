@@ -158,7 +158,8 @@ bool flow_condition(Lower *l, const Node *n, const char *what, V *out)
     *out = lower_expr(l, n);
     if (out->kind == V_ERROR) return false;
     if ((out->kind != V_CONST && out->kind != V_IR) || value_dtype(*out) != DT_BOOL) {
-        lower_error(l, n->loc, "the condition of `%s` must be bool, not %s", what, value_describe(l, *out));
+        lower_error_note(l, n->loc, lower_condition_note(l, n, *out),
+            "the condition of `%s` must be bool, not %s", what, value_describe(l, *out));
         return false;
     }
     if (!value_rank(*out)) return true;

@@ -203,8 +203,8 @@ static bool push_value(Lower *l, Window *w, const Node *n, const char *what)
     if (v.kind == V_ERROR) return false;
     if (v.kind == V_IR || v.kind == V_CONST) {
         if (value_dtype(v) != d) {
-            lower_error_note(l, n->loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)),
-                "%s is `%s`, the tensor `%s`", what, dtype_name(value_dtype(v)), dtype_name(d));
+            lower_error_note(l, n->loc, lower_type_note(l, v, dtype_name(d)), "%s is `%s`, the tensor `%s`",
+                what, dtype_name(value_dtype(v)), dtype_name(d));
             return false;
         }
         bool fits = value_rank(v) == 0 || value_rank(v) == w->rank;

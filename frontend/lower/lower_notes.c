@@ -15,9 +15,41 @@ static const char *source_text(Lower *l, const Node *n)
 /* A variable that an integer without a type made one of type index. */
 static const char *began_note(Lower *l, const Var *var, const char *type)
 {
+    const bool real = !strcmp(type, "f32");
     return arena_printf(&l->s->arena,
-        "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s", var->name,
-        var->name, strcmp(type, "f32") ? arena_printf(&l->s->arena, "%s(0)", type) : "0.0", type);
+        "`%s` is of type index, because it begins with an integer; write `var %s = %s%lld%s;` for %s",
+        var->name, var->name, real ? "" : arena_printf(&l->s->arena, "%s(", type), (long long)var->began_as,
+        real ? ".0" : ")", type);
+}
+
+/* The variable of that kind whose value v is; NULL: none. */
+static const Var *began_as_integer(const Lower *l, V v)
+{
+    for (const Scope *s = v.kind == V_IR ? l->scope : NULL; s; s = s->outer)
+        for (const Var *x = s->vars; x; x = x->next)
+            if (x->is_var && x->began_as_integer && x->v.kind == V_IR && x->v.value == v.value) return x;
+    return NULL;
+}
+
+const char *lower_type_note(Lower *l, V v, const char *type)
+{
+    const Var *x = began_as_integer(l, v);
+    return x && strcmp(type, "bool")
+               ? arena_printf(&l->s->arena, "write `%s(%s)`; %s", type, x->name, began_note(l, x, type))
+               : arena_printf(&l->s->arena, "write `%s(...)`", type);
+}
+
+const char *lower_types_note(Lower *l, V a, V b)
+{
+    const char *da = dtype_name(value_dtype(a)), *db = dtype_name(value_dtype(b));
+    const Var *x = began_as_integer(l, a), *y = began_as_integer(l, b);
+    if ((x || y) && value_dtype(a) != DT_BOOL && value_dtype(b) != DT_BOOL)
+        return began_note(l, x ? x : y, x ? db : da);
+    if (value_dtype(a) == DT_BOOL || value_dtype(b) == DT_BOOL)
+        return arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` around the bool",
+            value_dtype(a) == DT_BOOL ? db : da);
+    return arena_printf(
+        &l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db);
 }
 
 const char *lower_assign_note(Lower *l, const Var *var, V v)
@@ -69,9 +101,9 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
     if (tighter) return tighter;
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;
-    const char *either =
-        arena_printf(arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them",
-            dtype_name(dx), dtype_name(dy));
+    if ((mixed->op == OPR_LAND || mixed->op == OPR_LOR) && (dx == DT_BOOL || dy == DT_BOOL))
+        return "nothing converts by itself; compare the number, as in `x != 0`";
+    const char *either = lower_types_note(l, x, y);
     if (chooses_numbers(x) || chooses_numbers(y))
         return arena_printf(arena,
             "both numbers of the `where` have no type and became `index`; give one a type: `where(c, %s(1), "
@@ -81,9 +113,20 @@ const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
     if (!position) return either;
     const Node *n = dx == DT_INDEX ? a : b;
     const char *type = dtype_name(dx == DT_INDEX ? dy : dx), *text = source_text(l, n);
-    const Var *var = n->kind == N_NAME ? lower_scope_find(l, n->name) : NULL;
-    if (var && var->is_var && var->began_as_integer) return began_note(l, var, type);
+    if (began_as_integer(l, dx == DT_INDEX ? x : y)) return either;
     return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
+}
+
+const char *lower_list_note(Lower *l, const Node *n)
+{
+    const char *text = source_text(l, n);
+    return text ? arena_printf(&l->s->arena, "write `[%s]`", text) : NULL;
+}
+
+const char *lower_condition_note(Lower *l, const Node *n, V v)
+{
+    const char *text = value_is_number(v) ? source_text(l, n) : NULL;
+    return text ? arena_printf(&l->s->arena, "write `%s != 0`", text) : NULL;
 }
 
 static bool is_reduction(V v) { return v.kind == V_IR && v.value->def && ir_attr(v.value->def, ATTR_DROP); }

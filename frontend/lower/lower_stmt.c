@@ -51,6 +51,7 @@ static void lower_bind(Lower *l, const Node *n)
         bind_name(l, n->kids[1], v, n->kids[0], is_var);
         Var *var = n->kids[1]->kind == N_NAME ? lower_scope_find(l, n->kids[1]->name) : NULL;
         if (var) var->began_as_integer = v.kind == V_INT;
+        if (var && v.kind == V_INT) var->began_as = (int64_t)v.big;
         return;
     }
     int names = (int)n->n - 1;

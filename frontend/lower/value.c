@@ -177,10 +177,7 @@ bool lower_same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
     if (a->kind == V_ERROR || b->kind == V_ERROR) return false;
     if (value_dtype(*a) == value_dtype(*b)) return true;
     const char *da = dtype_name(value_dtype(*a)), *db = dtype_name(value_dtype(*b));
-    lower_error_note(l, loc,
-        arena_printf(&l->s->arena,
-            "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
-        "%s of `%s` and `%s`", what, da, db);
+    lower_error_note(l, loc, lower_types_note(l, *a, *b), "%s of `%s` and `%s`", what, da, db);
     return false;
 }
 

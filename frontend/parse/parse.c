@@ -427,8 +427,12 @@ static bool item_in_block(const char *token, const char *const *expected, int n)
            contains(expected, n, "a statement");
 }
 
-/* A note to an unexpected token, from what the grammar expects there. */
-static void note_expected(Parse *p, Diag *d, const char *token, const char *const *expected, int n)
+/* A `fn` that is indented, as one within a kernel is. */
+static bool nested_fn(const Source *src, const char *token, Loc at)
+{ return !strcmp(token, "`fn`") && at.begin && src->text[at.begin - 1] != '\n'; }
+
+/* A note to the unexpected token at `at`, from what the grammar expects there. */
+static void note_expected(Parse *p, Diag *d, Loc at, const char *token, const char *const *expected, int n)
 {
     const Source *src = diag_source(p->session, p->before.file);
     const Loc nowhere = { 0, 0, 0 };
@@ -444,7 +448,12 @@ static void note_expected(Parse *p, Diag *d, const char *token, const char *cons
         diag_note(p->session, d, nowhere,
             "`let` and `var` stand in a block; `const int NAME = ...;` is a constant of the file");
     else if (item_in_block(token, expected, n) && strcmp(token, "end of file"))
-        diag_note(p->session, d, nowhere, "a `}` is missing before it");
+        diag_note(p->session, d, nowhere, "%s",
+            nested_fn(src, token, at) ? "a `fn` stands beside kernels, not within them"
+                                      : "a `}` is missing before it");
+    else if (end && n == 2 && contains(expected, n, "`=`") && contains(expected, n, "`[`"))
+        diag_note(
+            p->session, d, nowhere, "a variable begins with a value, whose type it has: `var x = 0.0;`");
 }
 
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
@@ -475,6 +484,6 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     for (int i = 0; i < n; i++)
         text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     Diag *d = diag_error(p->session, loc, "%s", t.data);
-    note_expected(p, d, token, expected, n);
+    note_expected(p, d, loc, token, expected, n);
     suggest_keyword(p, d, src, loc);
 }

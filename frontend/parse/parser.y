@@ -291,11 +291,11 @@ primary: IDENT                          { $$ = parse_word(p, $1, @1); }
     | NONE                              { $$ = parse_node(p, N_NONE, @$); }
     | '(' expr ')'                      { $$ = $2; }
     | '(' expr ',' ')'                  { $$ = NODE(N_TUPLE, @$, $2); }
-    | '(' expr ',' exprs ')'            { $$ = parse_tuple(p, @$, $2, $4); }
+    | '(' expr ',' exprs comma ')'      { $$ = parse_tuple(p, @$, $2, $4); }
     | '[' expr_list ']'                 { $$ = parse_list(p, N_LIST, @$, $2); }
     ;
 expr_list: %empty                       { $$ = (NodeList){ 0 }; }
-    | exprs
+    | exprs comma                       { $$ = $1; }
     ;
 comma: %empty | ','
     ;

@@ -224,21 +224,6 @@ bool kernel_never_below_zero(const Value *); /* no element, as far as its operat
 /* Whether every use rounds the f32 value to 16 bits, maybe behind operations that keep its relative error
  * (narrow_results.c). */
 bool kernel_is_narrow_result(const Value *);
-/* An exponent (x scale - row) c under exp2, where `row` is repeated along the rows of x. A scale of NULL
- * means 1 (near.c). */
-typedef struct KernelNear {
-    Instr *times;
-    Value *x, *scale, *c, *row;
-} KernelNear;
-bool kernel_near_find(Value *exponent, KernelNear *);
-/* The condition that |row| is small enough for one fma to compute the exponent. */
-Value *kernel_near_is(Builder *, const KernelNear *, Value *row);
-/* The exponent of `row` is fma(x', k, shift); out receives these three values and their types. When |row| is
- * small, x' is x. When `far`, x' is the difference x - row, computed first. */
-void kernel_near_types(const KernelNear *, const Type *out[3]);
-void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value *out[3]);
-/* Replaces the exponent by the fma of these three values, which are consecutive results. */
-void kernel_near_take(const KernelNear *, Value *chosen);
 /* Adds notes that say why gathers that feed a product stay gathers. */
 void kernel_positions_note(Session *, Func *);
 /* Before the gather, the load of a window that does the same; NULL: none does. */
@@ -366,21 +351,6 @@ int kernel_access_bytes_at(const Func *, const Instr *mem, const int64_t *diviso
 /* The same of a masked load of all elements of its rows, whatever its steps, from a multiple of `divisor`
  * on. */
 int kernel_row_access_bytes(const Func *, const Instr *load, int64_t divisor);
-/* gather/runs.c: what the n elements of a run have in common, n a power of two: elements along one axis of a
- * tile, the first at a multiple of n. */
-enum {
-    RUN_EQUAL = 1,    /* they are equal */
-    RUN_MULTIPLE = 2, /* and multiples of n */
-    RUN_COUNTS = 4    /* element k is the first + k, and the first is a multiple of n */
-};
-unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
-/* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
- * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
-int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
-/* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
- * same records, wherever these begin. On CUDA two accesses read a record. */
-enum { GATHERED_WORDS = 3 };
-bool kernel_gathers_threes(const Func *, const Instr *, const Instr *of[GATHERED_WORDS]);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);

@@ -30,16 +30,23 @@ static bool take(const SearchResult *r, FrontBinding *config, Choice *out)
     return r->n > 0;
 }
 
-/* The search has a session of its own, because it is no failure of the launch if it lacks memory. */
-const Choice *choose_programs(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key)
+/* The search has a session of its own, because it is no failure of the launch if it lacks memory. Then it has
+ * not ended: another process may find better, so the disk cache must not keep what is compiled. */
+const Choice *choose_programs(
+    tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, bool *ended)
 {
     Choice *choice = arena_new(&s->arena, Choice);
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_HINTS);
     Session own;
     SearchResult r;
-    bool found = false;
+    volatile bool found = false;
+    *ended = false;
     session_init(&own, k->context->alloc);
-    if (!setjmp(own.oom)) found = ask_search(k, &own, l, key, &r) && take(&r, config, choice);
+    if (!setjmp(own.oom)) {
+        const bool answered = ask_search(k, &own, l, key, &r);
+        found = answered && take(&r, config, choice);
+        *ended = !answered || !r.short_of_memory;
+    }
     session_free(&own);
     return found ? choice : NULL;
 }

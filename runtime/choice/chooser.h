@@ -47,9 +47,9 @@ static inline double choice_ns(double ns) { return ns < 1e15 ? ns : 0; }
 bool ask_search(tile_kernel *, Session *, const LaunchArgs *, const uint64_t *key, SearchResult *);
 /* choose_programs.c: whether warps and CTAs are chosen for this kernel's variants, and which for the variant
  * of this key, by the launch that it is compiled for. The result lies in the session; NULL: the passes
- * decide. */
+ * decide. `ended`: nothing was left out for want of memory. */
 bool chooses_programs(const tile_kernel *);
-const Choice *choose_programs(tile_kernel *, Session *, const LaunchArgs *, const uint64_t *key);
+const Choice *choose_programs(tile_kernel *, Session *, const LaunchArgs *, const uint64_t *key, bool *ended);
 /* choose.c: keeps a copy of the choice, if there is none like it; its number. */
 int chooser_add(tile_kernel *, const Choice *);
 /* choice_file.c: the entry of the disk cache for what a choice is remembered by; reads the choice from it

@@ -108,7 +108,9 @@ static void take(Making *m, int other)
 
 void making_programs(Making *m)
 {
-    m->chosen = choose_programs(m->k, m->s, m->launch, m->v->key);
+    bool ended;
+    m->chosen = choose_programs(m->k, m->s, m->launch, m->v->key, &ended);
+    m->cut_short = !ended;
     m->programs = m->chosen != NULL;
     if (m->programs) take(m, -1);
 }

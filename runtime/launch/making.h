@@ -19,6 +19,7 @@ typedef struct Making {
     CacheKey cache_key;
     const Choice *chosen;      /* NULL: the configuration is given */
     bool programs;             /* `chosen` says of warps and CTAs alone (choose_programs.c) */
+    bool cut_short;            /* the search for those lacked memory: the disk cache keeps nothing */
     bool settled;              /* it was compared with those that may be taken instead */
     double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
 } Making;

@@ -297,7 +297,8 @@ static tile_status compile(Making *m)
     tile_status st = adopt(m, bytes, size, &e);
     if (st && e.refused && text.artifact.kind == ARTIFACT_TEXT) st = other_forms(m, &text, &e, &bytes, &size);
     if (st) return context_fail(c, st, "%s: %s", m->title, e.text);
-    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, &m->cache_key, bytes, size);
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE) && !m->cut_short)
+        cache_write(&c->cache, &m->cache_key, bytes, size);
     return TILE_OK;
 }
 

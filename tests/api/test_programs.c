@@ -42,23 +42,38 @@ static void close_kernel(Opened *o)
     CU_ASSERT_EQUAL(atomic_load(&o->counter.live), 0);
 }
 
-/* The variant of a launch for so many sequences; it is launched, too. */
-static tile_variant_info launch(Opened *o, int64_t sequences)
+/* The variant of a launch for so many sequences, which is launched, too. */
+static tile_status try_launch(Opened *o, int64_t sequences, tile_variant_info *v)
 {
     enum { T = 256, S = 64 };
     int64_t emit[3] = { sequences, T, S }, trans[2] = { S, S }, score[2] = { sequences, S };
     const int64_t *shape[4] = { emit, trans, score, emit };
     tile_tensor t[4]; /* nothing reads there */
     tile_arg args[4];
-    tile_variant_info v = { .struct_size = sizeof v };
+    *v = (tile_variant_info){ .struct_size = sizeof *v };
     for (int i = 0; i < 4; i++) {
         t[i] = (tile_tensor){ (void *)(1ull << (34 + i)), shape[i], NULL, -1, TILE_NONE };
         args[i] = tile_arg_tensor(&t[i]);
     }
-    OK(o->c, tile_kernel_variant(o->k, args, 4, &v));
-    OK(o->c, tile_launch(o->k, args, 4, NULL));
+    tile_status st = tile_kernel_variant(o->k, args, 4, v);
+    return st ? st : tile_launch(o->k, args, 4, NULL);
+}
+
+static tile_variant_info launch(Opened *o, int64_t sequences)
+{
+    tile_variant_info v;
+    OK(o->c, try_launch(o, sequences, &v));
     CU_ASSERT_EQUAL(v.programs, sequences);
     return v;
+}
+
+/* 0: there was no memory for the launch. */
+static int threads_of(Opened *o)
+{
+    tile_variant_info v;
+    tile_status st = try_launch(o, 128, &v);
+    CU_ASSERT(!st || st == TILE_ERROR_OUT_OF_MEMORY);
+    return st ? 0 : v.threads;
 }
 
 static int threads(uint32_t flags, const tile_binding *b, size_t n, const char *spills_in)
@@ -124,12 +139,44 @@ static void test_cached(void)
     }
 }
 
+/* The allocator fails once, at each of its calls in turn. Whatever a launch makes of it, a process behind it
+ * that shares the disk cache takes what is best: it finds no code that only a search cut short led to. */
+static void test_cut_short(void)
+{
+    int stages[3] = { 0 }; /* launches that failed, that took the default, that chose nevertheless */
+    for (long at = 1;; at++) {
+        char command[120];
+        snprintf(command, sizeof command, "rm -rf %s/*", folder);
+        CU_ASSERT_EQUAL(system(command), 0);
+        Opened o;
+        if (!open_kernel(&o, 0, NULL, 0)) {
+            CU_FAIL("context");
+            return;
+        }
+        atomic_store(&o.counter.fail_at, atomic_load(&o.counter.calls) + at);
+        const long last = atomic_load(&o.counter.fail_at);
+        int first = threads_of(&o);
+        const bool through = atomic_load(&o.counter.calls) < last;
+        atomic_store(&o.counter.fail_at, 0);
+        close_kernel(&o);
+        if (!open_kernel(&o, 0, NULL, 0)) {
+            CU_FAIL("context");
+            return;
+        }
+        CU_ASSERT_EQUAL(threads_of(&o), 128);
+        close_kernel(&o);
+        stages[!first ? 0 : first == 128 ? 2 : 1]++;
+        if (through) break;
+    }
+    for (int k = 0; k < 3; k++) CU_ASSERT(stages[k] > 0);
+}
+
 int main(int argc, char **argv)
 {
     strcpy(folder, "/tmp/tile-programs-XXXXXX");
     if (!mkdtemp(folder)) return 1;
     static const UnitTest tests[] = { { "chosen", test_chosen }, { "one_search", test_one_search },
-        { "cached", test_cached } };
+        { "cached", test_cached }, { "cut_short", test_cut_short } };
     int r = unit_run("programs", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[120];
     snprintf(command, sizeof command, "rm -rf %s", folder);

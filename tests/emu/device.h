@@ -69,6 +69,7 @@ EMU void send_i32(u32 a, int cta, i32 x, u32 bar) { emu_send(a, cta, &x, sizeof 
 EMU void send_u32(u32 a, int cta, u32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void send_i64(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_index(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void send_b64(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 8, bar); }
 EMU void send_b128(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 16, bar); }
 

@@ -75,7 +75,7 @@ template <class T> EMU T atomicAdd(T *p, T x)
 }
 template <class T> EMU T atomicCAS(T *p, T was, T x)
 {
-    emu_global_atomic(p, sizeof *p);
+    emu_global_swap(p, &was, &x, sizeof *p);
     T old = *p;
     if (old == was) *p = x;
     return old;

@@ -91,6 +91,7 @@ EMU_API void emu_global_tensor(const void *from, const void *to);
 EMU_API void emu_global_read(const void *, uint32_t bytes);
 EMU_API void emu_global_write(const void *, const void *from, uint32_t bytes);
 EMU_API void emu_global_atomic(const void *, uint32_t bytes);
+EMU_API void emu_global_swap(const void *, const void *was, const void *to, uint32_t bytes);
 EMU_API void emu_red_f32(void *to, const void *from, uint32_t n); /* adds n f32, each atomically */
 EMU_API void emu_global_fence(void);
 /* Until then what was launched before may still read and write: a kernel that starts early waits first. */

@@ -247,14 +247,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
 /* --- a launch ---------------------------------------------------------------------------------------- */
 
 static uint64_t scalar_word(const ScalarArg *a, DType d)
-{
-    uint64_t w = 0;
-    float f = (float)a->value;
-    if (d == DT_F64) memcpy(&w, &a->value, 8);
-    else if (dtype_is_float(d)) memcpy(&w, &f, 4); /* the kernel's parameter is a float */
-    else w = a->whole;
-    return w;
-}
+{ return dtype_is_float(d) ? scalar_bits(d, (Scalar){ .f = a->value }) : a->whole; }
 
 typedef struct Values {
     int64_t *dims, strides[MAX_ARGS][TILE_MAX_RANK];

@@ -6,7 +6,8 @@
  * that it made after the fence, and makes a fence itself. A CTA knows or does not know: which of its threads
  * met the atomic does not matter here. A message to another CTA of the cluster behind a fence carries the
  * same, to a wait there that acquires. Atomics do not race with each other. Writing the value that is there
- * is no race. Of several readers in one CTA the last counts. */
+ * is no race. A swap changes the bytes in which the two words differ: of an element that is narrower than
+ * its word, the neighbours stay. Of several readers in one CTA the last counts. */
 #include "tests/emu/core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -168,14 +169,16 @@ void emu_global_read(const void *p, uint32_t bytes)
     }
 }
 
-static void write(const void *p, const void *from, uint32_t bytes, uint64_t atomic)
+/* `from`: what is written, NULL: anything; `kept`: a bit for each byte that stays as it is. */
+static void write(const void *p, const void *from, uint32_t bytes, uint64_t atomic, uint32_t kept)
 {
     const Cta *c = emu.cta;
     within(p, bytes, atomic ? "atomic change" : "write", atomic);
     if (blocks > 1 << 23) return;
     uint64_t me = mine(c) | atomic, a = (uint64_t)(uintptr_t)p;
     bool unchanged = from && !memcmp(p, from, bytes);
-    for (uint64_t end = a + bytes; a < end; a++) {
+    for (uint64_t end = a + bytes; a < end; a++, kept >>= 1) {
+        if (kept & 1) continue;
         Page *g = page_at(a);
         uint64_t *w = &g->writer[a % PAGE], r = g->reader[a % PAGE];
         if (!unchanged && *w && !(*w & atomic) && !ordered(c, *w))
@@ -187,7 +190,7 @@ static void write(const void *p, const void *from, uint32_t bytes, uint64_t atom
     }
 }
 
-void emu_global_write(const void *p, const void *from, uint32_t bytes) { write(p, from, bytes, 0); }
+void emu_global_write(const void *p, const void *from, uint32_t bytes) { write(p, from, bytes, 0, 0); }
 
 /* --- fences and atomics that carry them -------------------------------------------------------------- */
 
@@ -231,13 +234,13 @@ void emu_global_acquired(void)
     if (blocks <= 1 << 23) join(epochs(&emu.cta->knows), emu.cta->told);
 }
 
-static void atomic(const void *p, uint32_t bytes)
+static void atomic(const void *p, uint32_t bytes, uint32_t kept)
 {
     Cta *c = emu.cta;
     uint64_t a = (uint64_t)(uintptr_t)p;
     int64_t before = looks;
     c->atomics++;
-    write(p, NULL, bytes, ATOMIC);
+    write(p, NULL, bytes, ATOMIC, kept);
     look(p, before);
     Known **k = &atomics[(a >> 2 ^ a >> 14) % BUCKETS];
     while (*k && (*k)->address != a) k = &(*k)->next;
@@ -255,7 +258,16 @@ static void atomic(const void *p, uint32_t bytes)
 void emu_global_atomic(const void *p, uint32_t bytes)
 {
     if (looks && emu.fiber->looked == p) emu_spin();
-    atomic(p, bytes);
+    atomic(p, bytes, 0);
+}
+
+void emu_global_swap(const void *p, const void *was, const void *to, uint32_t bytes)
+{
+    const unsigned char *x = was, *y = to;
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < bytes; k++) kept |= (uint32_t)(x[k] == y[k]) << k;
+    if (looks && emu.fiber->looked == p) emu_spin();
+    atomic(p, bytes, kept);
 }
 
 void emu_red_f32(void *to, const void *from, uint32_t n)
@@ -263,7 +275,7 @@ void emu_red_f32(void *to, const void *from, uint32_t n)
     float *x = to;
     if ((uintptr_t)to % (4 * n)) emu_fail("misaligned addition of %u bytes at %p", 4 * n, to);
     for (uint32_t k = 0; k < n; k++) {
-        atomic(x + k, 4);
+        atomic(x + k, 4, 0);
         x[k] += ((const float *)from)[k];
     }
 }

@@ -19,16 +19,25 @@ static uint32_t add(uint32_t *p, uint32_t x)
     *p += x;
     return old;
 }
+static uint32_t swap(uint32_t *p, uint32_t was, uint32_t x)
+{
+    emu_global_swap(p, &was, &x, 4);
+    uint32_t old = *p;
+    if (old == was) *p = x;
+    return old;
+}
 static int block(void) { return (int)blockIdx.x; }
 
 typedef enum Scene {
     APART,
     SAME_VALUE,
     ATOMIC_SUM,
+    HALVES,
     WRITES,
     READ_AND_WRITE,
     MODIFY,
     ATOMIC_AND_READ,
+    HALF_AND_READ,
     IN_A_BLOCK,
     IN_A_WARP,
     HANDED_ON,
@@ -45,6 +54,12 @@ static void globals(const uint64_t *args)
         break;
     case SAME_VALUE: stg(t, 7); break;
     case ATOMIC_SUM: add(&global[t % 5], 1); break;
+    case HALVES:
+    case HALF_AND_READ: /* one half of a word is swapped, and the other half or the same one is read */
+        if (t) break;
+        if (block() == 0) emu_global_read((char *)global + (args[0] == HALVES ? 0 : 2), 2);
+        else swap(&global[0], global[0], global[0] ^ 0x50000u);
+        break;
     case WRITES:
         if (!t) stg(0, (uint32_t)block() + 1);
         break;
@@ -106,7 +121,7 @@ void test_global(void)
 {
     static const char race[] = "race: ";
     between = 0;
-    for (int k = APART; k <= ATOMIC_SUM; k++) globally(k, NULL);
+    for (int k = APART; k <= HALVES; k++) globally(k, NULL);
     for (int k = WRITES; k <= IN_A_WARP; k++) globally(k, race);
     between = WARP_BARRIER;
     globally(IN_A_WARP, NULL);

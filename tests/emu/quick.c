@@ -189,8 +189,10 @@ static const char *launch(const uint64_t *args, int64_t blocks, int threads, int
 static void said(void *user, const char *message)
 {
     Quick *q = user;
-    /* a call of an undeclared function compiles, but converts its arguments wrongly */
-    if (!strstr(message, "warning:") || strstr(message, "implicit declaration"))
+    /* a call of an undeclared function compiles, but converts its arguments wrongly; pointers to other types
+     * are errors in CUDA C and HIP C */
+    if (!strstr(message, "warning:") || strstr(message, "implicit declaration") ||
+        strstr(message, "incompatible pointer type"))
         snprintf(q->said, sizeof q->said, "%s", message);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "problem.h"
 
-enum { MAX_ARGS = 24, MAX_LAUNCHES = 6 };
+enum { MAX_ARGS = 32, MAX_LAUNCHES = 6 };
 
 /* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar; neither, `-` in a recipe, for
  * an optional tensor that is left out. */

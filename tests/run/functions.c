@@ -72,6 +72,9 @@ const FunctionRow function_rows[] = {
     { "send_$t", "M=5", "in A[M,8192] $t int:5; out Y[M,8192] $t", EXACTLY, BY_ROWS " hint (cluster = 2)",
         TURN("let x = load(A[i +: 1, 0 +: 8192]);\n"
              "    store(Y[i +: 1, 0 +: 8192], x - max(x, axis = 1));\n") },
+    { "send_index", "M=5", "in A[M,8192] i64 int:5; out Y[M] i32", EXACTLY, BY_ROWS " hint (cluster = 2)",
+        TURN("let x = index(load(A[i, 0 +: 8192]));\n"
+             "    store(Y[i], argmax(x, axis = 0, drop = true));\n") },
     { "workspace_draw", "M=5 N=4096", "in A[M,N] f32 int:2; out Y[M,64] f32", EXACTLY,
         BY_ROWS " hint (split_k = 16)",
         TURN("var acc = zeros([1, 64], f32);\n"

@@ -1,5 +1,6 @@
 /* emit_random.c: random bits of four or two elements from one block. */
 #include "backends/gpu/elements/emit_run.h"
+#include "passes/kernel/gather/runs.h"
 
 static bool shares_block(Emit *e, const Instr *i, const Layout *l, int n)
 {

@@ -2,6 +2,7 @@
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/hopper/emit_roles.h"
 #include "backends/gpu/memory/emit_within.h"
+#include "passes/kernel/gather/runs.h"
 
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }

@@ -103,67 +103,107 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
            offset_tables(a, constants, seen, count, kt, of_t, of_k);
 }
 
-/* Moves a tile in the layout of an accumulator between registers and shared memory by ldmatrix (such as a
+/* How a tile in the layout of an accumulator moves between registers and shared memory by ldmatrix (such as a
  * bias that is added to scores) or stmatrix: four 8 x 8 blocks of 16 bits at a time instead of a word. */
-static bool move_matrices(
-    Emit *e, bool write, const char *array, DType d, const Layout *l, const LayoutShared *s, const char *view)
-{
+typedef struct MatrixMove {
+    bool write;
+    const Layout *l;
+    const LayoutShared *s;
     LayoutMatrix m;
-    OffsetTable rows, steps;
-    int bytes = dtype_bytes(d), n = 0;
-    if (!target_has(e->target, TF_LDMATRIX) || bytes > 4 || l->rank != 2 || !layout_matrix(l, s, true, &m))
-        return false;
-    uint32_t all = layout_regs(l), *base = arena_array(&e->s->arena, uint32_t, all);
+    int bytes;              /* of an element */
+    int n;                  /* instructions, */
+    uint32_t *base;         /* each of which begins at such a register */
+    bool plain;             /* words come in the order of the registers */
+    bool swapped;           /* the middle bytes of each word change places */
+    OffsetTable rows;       /* where the rows of each instruction lie */
+    const char *move, *got; /* the instruction's function; words that come in another order */
+} MatrixMove;
+
+/* False: the layout does not allow it. */
+static bool order_matrices(Emit *e, MatrixMove *x)
+{
+    const LayoutMatrix *m = &x->m;
+    const uint32_t all = layout_regs(x->l), per = 4 / (uint32_t)x->bytes;
+    x->base = arena_array(&e->s->arena, uint32_t, all);
     for (uint32_t r = 0; r < all; r++)
-        if (layout_matrix_base(&m, r)) base[n++] = r;
-    const bool swapped = bytes == 1 && m.elem[1] == 2 && m.elem[2] == 1; /* the middle bytes of a word */
-    for (int k = 0; k < 4 / bytes; k++)
-        if (m.elem[k] != (uint32_t)k && !swapped) return false;
-    if (write && swapped) return false;
-    if (e->measure) return n && (uint32_t)n * m.count * 4 / (uint32_t)bytes == all; /* the rest is text */
-    if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
-        !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
+        if (layout_matrix_base(m, r)) x->base[x->n++] = r;
+    x->swapped = x->bytes == 1 && m->elem[1] == 2 && m->elem[2] == 1;
+    for (uint32_t k = 0; k < per; k++)
+        if (m->elem[k] != k && !x->swapped) return false;
+    x->plain = true;
+    for (uint32_t w = 0; w < m->count; w++) x->plain &= m->word[w] == w * per;
+    return x->n && (uint32_t)x->n * m->count * per == all;
+}
+
+/* False: the layout or the target does not allow it. Bools do not: their registers are no words. */
+static bool find_matrices(Emit *e, DType d, MatrixMove *x)
+{
+    OffsetTable steps;
+    x->bytes = dtype_bytes(d);
+    if (!target_has(e->target, TF_LDMATRIX) || x->bytes * per_word(d) != 4 || x->l->rank != 2 ||
+        !layout_matrix(x->l, x->s, true, &x->m) || !order_matrices(e, x) || (x->write && x->swapped))
         return false;
-    bool plain = true;
-    for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
-    if (write && (m.count != 4 || !plain || bytes != 2)) return false;
-    note_matrix(e, l, s, &m);
-    int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
-    Index *coords[2];
-    const char *move =
-                   use(e, str(e, "%smatrix_x%d%s", write ? "st" : "ld", m.count, m.trans ? "_trans" : "")),
-               *k = tmp(e, "q"), *got = tmp(e, "rows");
-    layout_matrix_row(l, &m, base[0], 0, 0, c);
-    for (int a = 0; a < 2; a++) coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
-    const char *at = tmp(e, "row");
-    line(e, "const u32 %s = %s;", at, shared_offset(e, s, coords));
-    begin_unrolled(e, k, n);
-    for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
-    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, entry_text(e, rows.flip, n, k),
-                   entry_text(e, rows.add, n, k)),
-               *first = entry_text(e, word, n, k);
-    /* Registers of 4-byte elements are declared with the element's type, all others as words. */
-    const char *words = bytes == 4 ? str(e, "((u32 *)%s)", array) : array;
-    if (write) line(e, "%s(%s, &%s[%s]);", move, from, words, first);
-    else if (plain && !swapped) line(e, "%s(&%s[%s], %s);", move, words, first, from);
+    if (e->measure) return true; /* the rest is text */
+    if (x->write && (x->m.count != 4 || !x->plain || x->bytes != 2)) return false;
+    return row_offsets(e, x->l, x->s, &x->m, x->base, x->n, 1, &x->rows, &steps);
+}
+
+/* One instruction, `move`, between the registers `words` from `first` on and the rows at `at`. */
+static void move_matrix(Emit *e, const MatrixMove *x, const char *words, const char *first, const char *at)
+{
+    if (x->write) line(e, "%s(%s, &%s[%s]);", x->move, at, words, first);
+    else if (x->plain && !x->swapped) line(e, "%s(&%s[%s], %s);", x->move, words, first, at);
     else {
-        line(e, "u32 %s[%d];", got, (int)m.count);
-        line(e, "%s(%s, %s);", move, got, from);
-        for (uint32_t w = 0; w < m.count; w++)
-            line(e, swapped ? "%s[(%s) ^ %u] = %s(%s[%u], 0, 0x3120u);" : "%s[(%s) ^ %u] = %s%s[%u];", words,
-                first, m.word[w] * (uint32_t)bytes / 4, swapped ? use(e, "byte_perm") : "", got, w);
+        line(e, "u32 %s[%d];", x->got, (int)x->m.count);
+        line(e, "%s(%s, %s);", x->move, x->got, at);
+        for (uint32_t w = 0; w < x->m.count; w++)
+            line(e, x->swapped ? "%s[(%s) ^ %u] = %s(%s[%u], 0, 0x3120u);" : "%s[(%s) ^ %u] = %s%s[%u];",
+                words, first, x->m.word[w] * (uint32_t)x->bytes / 4, x->swapped ? use(e, "byte_perm") : "",
+                x->got, w);
     }
+}
+
+/* Moves the registers `array`, to or from the shared tile `view`. */
+static void move_matrices(Emit *e, MatrixMove *x, const char *array, const char *view)
+{
+    int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)x->n);
+    Index *coords[2];
+    note_matrix(e, x->l, x->s, &x->m);
+    x->move =
+        use(e, str(e, "%smatrix_x%d%s", x->write ? "st" : "ld", x->m.count, x->m.trans ? "_trans" : ""));
+    const char *k = tmp(e, "q");
+    x->got = tmp(e, "rows");
+    layout_matrix_row(x->l, &x->m, x->base[0], 0, 0, c);
+    for (int a = 0; a < 2; a++) coords[a] = row_coord(e, x->l, &x->m, a, str(e, "%d", c[a]));
+    const char *row = tmp(e, "row");
+    line(e, "const u32 %s = %s;", row, shared_offset(e, x->s, coords));
+    begin_unrolled(e, k, x->n);
+    for (int r = 0; r < x->n; r++) word[r] = (int32_t)x->base[r] * x->bytes / 4;
+    const char *at = str(e, "%s + (%s ^ (%s)) + %s", view, row, entry_text(e, x->rows.flip, x->n, k),
+        entry_text(e, x->rows.add, x->n, k));
+    /* Registers of 4-byte elements are declared with the element's type, all others as words. */
+    const char *words = x->bytes == 4 ? str(e, "((u32 *)%s)", array) : array;
+    move_matrix(e, x, words, entry_text(e, word, x->n, k), at);
     end_block(e);
-    return true;
 }
 
 bool emit_matrix_read(
     Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
-{ return move_matrices(e, false, to, d, l, s, view); }
+{
+    MatrixMove x = { .l = l, .s = s };
+    const bool found = find_matrices(e, d, &x);
+    if (found && !e->measure) move_matrices(e, &x, to, view);
+    return found;
+}
 
 bool emit_matrix_write(
     Emit *e, const char *from, DType d, const Layout *l, const LayoutShared *s, const char *view)
-{ return target_has(e->target, TF_WGMMA) && move_matrices(e, true, from, d, l, s, view); }
+{
+    MatrixMove x = { .write = true, .l = l, .s = s };
+    const bool found = target_has(e->target, TF_WGMMA) && find_matrices(e, d, &x);
+    if (found && !e->measure) move_matrices(e, &x, from, view);
+    return found;
+}
 
 /* The fragments of one operand that are being read from the shared tile `view`: `tiles` tiles of a warp, with
  * `per_tile` registers each. */

@@ -26,6 +26,7 @@
  * Scores that are more than a scaled product may grow in every step, as with biases by distance (ALiBi).
  * There the other branch chooses again: without a row that is far, it yields %x, c, %base * -c too. */
 #include "passes/kernel/arithmetic/lazy_rescale.h"
+#include "passes/kernel/arithmetic/near.h"
 #include <math.h>
 
 enum { MOST_SUMS = 4, MOST_EXPONENTS = 4, CHOSEN = 3 + MOST_SUMS + 3 * MOST_EXPONENTS };

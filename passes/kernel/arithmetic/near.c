@@ -29,7 +29,7 @@
  * Requires: each warp holds whole rows, where a warp chooses; loops with products, where an operation an
  * element matters. Does not handle: exponents under the maximum of an online softmax, for which lazy-rescale
  * decides. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/arithmetic/near.h"
 #include <float.h>
 #include <math.h>
 

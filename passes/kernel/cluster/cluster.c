@@ -310,58 +310,94 @@ static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
     return 0;
 }
 
-static void spread_rows(Session *s, Func *f, KernelPlan *p)
+/* The decision for one kernel, from question to question. */
+typedef struct Spread {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    const Decision *asked; /* of a schedule; NULL: it says nothing */
+    ClusterRows rows;
+    int ctas; /* of a cluster; 0: nobody has chosen them */
+    int each; /* warps of each */
+} Spread;
+
+/* Takes the CTAs that the schedule or the hint asks for. False: there are to be no clusters. */
+static bool clusters_asked(Spread *x)
 {
-    ClusterRows r = { .f = f };
-    const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
-    int ctas = d ? d->n[0] : f->hints.cluster;
-    int most = p->target->cluster_ctas;
-    if (d && (ctas < 1 || (most > 1 && ctas > most) || (ctas & (ctas - 1)))) {
-        schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", most);
-        return;
+    const int most = x->p->target->cluster_ctas;
+    x->asked = schedule_asked(x->p, DECIDE_CLUSTER);
+    x->ctas = x->asked ? x->asked->n[0] : x->f->hints.cluster;
+    if (x->asked && (x->ctas < 1 || (most > 1 && x->ctas > most) || (x->ctas & (x->ctas - 1)))) {
+        schedule_refuse(x->p, x->asked, "a cluster has 1, 2, 4 or %d CTAs", most);
+        return false;
     }
-    if (ctas == 1 || (!d && kernel_skips(p, PASS_CLUSTER)) || (!d && p->target->kind != TARGET_CUDA)) return;
+    if (x->ctas == 1) return false;
+    return x->asked || (!kernel_skips(x->p, PASS_CLUSTER) && x->p->target->kind == TARGET_CUDA);
+}
+
+/* Looks at the kernel's rows, and at what forbids clusters (rows.why). False: it has none to spread. */
+static bool has_rows(Spread *x)
+{
+    ClusterRows *r = &x->rows;
     bool products = false;
-    ir_walk(f->body, product, &products);
-    if (products && !d) return; /* Their programs may share a cluster (multicast.c). */
-    ir_walk(f->body, longest, &r);
-    if (!d && !holds_reduction(f->body, r.row)) return;
-    ir_collect(&s->arena, f->body, OP_STORE, &r.stores);
-    for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
-    int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
-    if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
-    RowStartAccess words = kernel_row_start(f, p);
-    if (!d && (!r.reduced || (!ctas && one_cta(f, p, &words, &r, warps)))) return;
-    int simds = d || ctas ? 0 : ctas_of_simds(&r, p);
-    if (simds) ctas = simds;
-    int each = simds ? p->target->simds : warps_of(&r, p, &words, warps, &ctas);
-    if (simds == 1) {
-        p->warps = each;
-        return;
-    }
-    if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
-    if ((r.replaces || r.reads_before) && r.least < ctas * each * lanes * ACCESS)
-        refuse(&r, f->body->first, "its rows are so short that CTAs hold copies of what it replaces");
-    if (r.why && d) {
-        schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
-        return;
-    }
-    if (r.why) {
-        diag_perf(s, r.loc,
+    r->f = x->f;
+    ir_walk(x->f->body, product, &products);
+    if (products && !x->asked) return false; /* Their programs may share a cluster (multicast.c). */
+    ir_walk(x->f->body, longest, r);
+    if (!x->asked && !holds_reduction(x->f->body, r->row)) return false;
+    ir_collect(&x->s->arena, x->f->body, OP_STORE, &r->stores);
+    for (const Instr *i = x->f->body->first; i; i = i->next) inspect(r, i);
+    if (x->asked && !r->reduced && !r->why) refuse(r, x->f->body->first, "no row is reduced");
+    return x->asked || r->reduced;
+}
+
+/* Chooses CTAs and warps. False: one CTA has the row; its warps are in the plan, if this pass chose them. */
+static bool needs_cluster(Spread *x)
+{
+    KernelPlan *p = x->p;
+    const ClusterRows *r = &x->rows;
+    const int64_t piece = (int64_t)p->target->wave * BYTES_A_LANE, warps = (r->bytes + piece - 1) / piece;
+    const RowStartAccess words = kernel_row_start(x->f, p);
+    const bool free = !x->asked && !x->ctas;
+    if (free && one_cta(x->f, p, &words, r, warps)) return false;
+    const int simds = free ? ctas_of_simds(r, p) : 0;
+    if (simds) x->ctas = simds;
+    x->each = simds ? p->target->simds : warps_of(r, p, &words, warps, &x->ctas);
+    if (simds == 1) p->warps = x->each;
+    return simds != 1;
+}
+
+/* Whether rows that need a cluster get none; says why. */
+static bool forbidden(Spread *x)
+{
+    ClusterRows *r = &x->rows;
+    const int64_t accesses = (int64_t)x->ctas * x->each * x->p->target->wave;
+    if (x->p->target->cluster_ctas < 2) refuse(r, x->f->body->first, "clusters begin with sm_90");
+    if ((r->replaces || r->reads_before) && r->least < accesses * ACCESS)
+        refuse(r, x->f->body->first, "its rows are so short that CTAs hold copies of what it replaces");
+    if (r->why && x->asked)
+        schedule_refuse(x->p, x->asked, "no row of this kernel can be spread over a cluster: %s", r->why);
+    else if (r->why)
+        diag_perf(x->s, r->loc,
             "rows of %lld elements are much for one CTA, and are not spread over a cluster: %s",
-            (long long)r.row, r.why);
-        return;
-    }
-    p->cluster = ctas;
-    p->reads_before = r.reads_before;
-    schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
-    p->warps = each;
-    if (!f->hints.occupancy && p->warps * p->target->wave < THREADS)
+            (long long)r->row, r->why);
+    return r->why != NULL;
+}
+
+static void plan_cluster(const Spread *x)
+{
+    KernelPlan *p = x->p;
+    p->cluster = x->ctas;
+    p->reads_before = x->rows.reads_before;
+    schedule_take(p, DECIDE_CLUSTER, 0, x->ctas, 0);
+    p->warps = x->each;
+    if (!x->f->hints.occupancy && p->warps * p->target->wave < THREADS)
         p->min_ctas = THREADS / (p->warps * p->target->wave);
 }
 
 bool kernel_pass_cluster(KernelContext *c)
 {
-    spread_rows(c->s, c->f, c->p);
+    Spread x = { .s = c->s, .f = c->f, .p = c->p };
+    if (clusters_asked(&x) && has_rows(&x) && needs_cluster(&x) && !forbidden(&x)) plan_cluster(&x);
     return false; /* The plan records it, and the pass layout distributes the tiles. */
 }

@@ -13,6 +13,7 @@
  * alone. */
 #include "ir/analysis/range.h"
 #include "passes/kernel/gather/gather_windows.h"
+#include "passes/kernel/gather/runs.h"
 
 typedef struct Runs {
     const Func *f;

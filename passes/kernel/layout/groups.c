@@ -1,5 +1,6 @@
 /* groups.c: of layout: forms groups of values that meet element by element and therefore share a family of
  * layouts, and records what products, accesses and reductions want of each group. */
+#include "passes/kernel/gather/runs.h"
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 

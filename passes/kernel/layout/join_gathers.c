@@ -20,6 +20,7 @@
  * Three words lie at any multiple of 4 bytes, so that no vector reads them; but two of them lie side by side
  * at a multiple of 8, and the third beside these. Their gathers stay as they are and become neighbours, which
  * the emitter reads by two accesses for each record (CUDA). */
+#include "passes/kernel/gather/runs.h"
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 

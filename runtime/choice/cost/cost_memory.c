@@ -1,4 +1,5 @@
 /* cost_memory.c: of cost: the bytes that a program's accesses move, how they lie, and what waits for them. */
+#include "passes/kernel/gather/runs.h"
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* cost_registers.c: of cost: how many registers of a thread tiles take that are in use at one place, and the
  * code in all. */
+#include "passes/kernel/gather/runs.h"
 #include "passes/kernel/layout/registers.h"
 #include "passes/kernel/schedule/live.h"
 #include "runtime/choice/cost/cost_walk.h"

@@ -48,6 +48,9 @@ void random_floats(uint64_t seed, RandomKernel *out);
 /* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
 void random_program(uint64_t seed, RandomKernel *out);
 
+/* The same, with what the language has and few kernels use (random_rare.c): exact. */
+void random_rare(uint64_t seed, RandomKernel *out);
+
 /* Another kind, whose windows, bounds and masks lie at computed places (random_places.c): exact. */
 void random_places(uint64_t seed, RandomKernel *out);
 

@@ -134,7 +134,7 @@ static const char *value_of(const char *arg, const char *name)
 
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
-    "--rows | --programs | --sums | --floats | --scores | --places | --patterns | --arrangements] "
+    "--rows | --programs | --rare | --sums | --floats | --scores | --places | --patterns | --arrangements] "
     "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [--skip=LIST] "
     "[FILE...]\n";
 
@@ -152,6 +152,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--mixtures")) z.make = random_mixture;
         else if (!strcmp(argv[i], "--rows")) z.make = random_rows;
         else if (!strcmp(argv[i], "--programs")) z.make = random_program;
+        else if (!strcmp(argv[i], "--rare")) z.make = random_rare;
         else if (!strcmp(argv[i], "--sums")) z.make = random_sums;
         else if (!strcmp(argv[i], "--floats")) z.make = random_floats;
         else if (!strcmp(argv[i], "--scores")) z.make = random_scores;

@@ -118,6 +118,26 @@ void program_load(Program *x)
     program_make(x, s->type, &r, e);
 }
 
+void program_turned(Program *x)
+{
+    Arranger *a = x->a;
+    char at[EXPR], e[EXPR], order[48] = "";
+    int from[PROGRAM_AXES];
+    const Axes r = some_axes(x, 3);
+    const Slice *s = r.rank ? program_slice(x, false, N_TYPES, r.rank) : NULL;
+    if (!s) return;
+    window(x, s, &r, at, sizeof at);
+    arrange_order(a, from, r.rank);
+    Axes turned = r;
+    for (int k = 0; k < r.rank; k++) {
+        arrange_append(order, sizeof order, k ? ", %d" : "%d", from[k]);
+        turned.at[k] = r.at[from[k]];
+    }
+    arrange_write(e, sizeof e, "load(%s[%s]%s, order = (%s%s)%s)", s->name, at, pad(x, s->type), order,
+        r.rank == 1 ? "," : "", CHOOSE(a, "", ", latency = 2", ", cache = stream"));
+    program_make(x, s->type, &turned, e);
+}
+
 static bool is_place(const Value *v, const void *e)
 {
     const Axes *other = e;

@@ -49,9 +49,10 @@ void program_make(Program *x, ValueType t, const Axes *e, const char *expression
 
 /* --- control --- */
 
-static void inside(Program *x, int trips)
+void program_inside(Program *x, int trips)
 {
-    const int n = x->n, loops = x->loops, before = x->trips;
+    const int n = x->n, loops = x->loops, before = x->trips, outer = x->outer;
+    x->outer = n;
     x->a->indent++;
     x->depth++;
     x->trips *= trips;
@@ -61,7 +62,10 @@ static void inside(Program *x, int trips)
     x->depth--;
     x->a->indent--;
     x->n = n;
+    x->outer = outer;
     x->loops = loops;
+    for (int k = 0; k < n; k++)
+        if (x->v[k].hidden > x->depth) x->v[k].hidden = 0;
 }
 
 static void loop(Program *x)
@@ -79,7 +83,7 @@ static void loop(Program *x)
                 "0 .. min(cdiv(P, 8), 3)", "0 .. min(Q, 2)"));
     const int names = x->loops++;
     arrange_line(a, "for k%d in %s%s {", names, bound, CHOOSE(a, "", "", "", "", " hint (unroll = 2)"));
-    inside(x, 3);
+    program_inside(x, 3);
     x->loops--;
     arrange_line(a, "}");
 }
@@ -99,11 +103,11 @@ static void summed(Program *x)
     const int name = x->loops++;
     arrange_line(a, "for k%d in 0 .. cdiv(%s, %d) {", name, CHOOSE(a, "P", "Q", "Q"), k);
     const char *others = CHOOSE(a, "", "", "before", "behind"), *latency = CHOOSE(a, "", ", latency = 3");
-    if (*others == 'b' && others[2] == 'f') inside(x, 3);
+    if (*others == 'b' && others[2] == 'f') program_inside(x, 3);
     arrange_line(a,
         "    %s = mma(load(%s[w*%d +: %d, k%d*%d +: %d]%s), load(%s[k%d*%d +: %d, 0 +: %d]%s), %s);", v->name,
         p->name, m, m, name, k, k, latency, q->name, name, k, k, n, latency, v->name);
-    if (*others == 'b' && others[2] == 'h') inside(x, 3);
+    if (*others == 'b' && others[2] == 'h') program_inside(x, 3);
     x->loops--;
     arrange_line(a, "}");
 }
@@ -111,7 +115,7 @@ static void summed(Program *x)
 static void unrolled(Program *x)
 {
     arrange_line(x->a, "const for k%d in 0 .. %d {", x->loops++, 1 + below(x->a, 3));
-    inside(x, 2);
+    program_inside(x, 2);
     x->loops--;
     arrange_line(x->a, "}");
 }
@@ -123,7 +127,7 @@ static void repeat(Program *x)
     arrange_line(a, "var t%d = %s;", name, CHOOSE(a, "0", "w % 3", "1"));
     arrange_line(a, "while t%d < %d && (t%d < 1 || %s) {", name, 1 + below(a, 3), name, program_condition(x));
     arrange_line(a, "    t%d += 1;", name);
-    inside(x, 3);
+    program_inside(x, 3);
     arrange_line(a, "}");
 }
 
@@ -131,14 +135,14 @@ static void branch(Program *x)
 {
     Arranger *a = x->a;
     arrange_line(a, "if %s {", program_condition(x));
-    inside(x, 1);
+    program_inside(x, 1);
     if (chance(a, 30)) {
         arrange_line(a, "} else if %s {", program_condition(x));
-        inside(x, 1);
+        program_inside(x, 1);
     }
     if (chance(a, 50)) {
         arrange_line(a, "} else {");
-        inside(x, 1);
+        program_inside(x, 1);
     }
     arrange_line(a, "}");
 }
@@ -148,10 +152,10 @@ static void fixed_branch(Program *x)
     Arranger *a = x->a;
     if (x->in_function) return;
     arrange_line(a, "const if %s {", CHOOSE(a, "FLAG", "!FLAG", "has(MAYBE)", "SIZE > 3", "SIZE % 2 == 0"));
-    inside(x, 1);
+    program_inside(x, 1);
     if (chance(a, 50)) {
         arrange_line(a, "} else {");
-        inside(x, 1);
+        program_inside(x, 1);
     }
     arrange_line(a, "}");
 }
@@ -171,7 +175,7 @@ static void leave(Program *x)
 static void block(Program *x)
 {
     arrange_line(x->a, "{");
-    inside(x, 1);
+    program_inside(x, 1);
     arrange_line(x->a, "}");
 }
 
@@ -286,7 +290,8 @@ static void statements(Program *x, int n)
         exchange, array, fixed_branch, leave, function, loop, loop, branch, branch, repeat, unrolled, block };
     enum { ALL = sizeof all / sizeof *all, NESTED = 8 };
     for (int k = 0; k < n && x->budget > 0 && x->a->length < 9000; k++, x->budget--)
-        if (x->matrices && chance(x->a, 10)) summed(x);
+        if (x->rare && chance(x->a, 40)) program_rare(x);
+        else if (x->matrices && chance(x->a, 10)) summed(x);
         else if (x->matrices && chance(x->a, 20)) program_accumulate(x);
         else all[below(x->a, x->depth > 3 || x->trips > 20 ? ALL - NESTED : ALL)](x);
 }
@@ -344,15 +349,20 @@ static void parameters(Program *x, const char *clauses)
 {
     Arranger *a = x->a;
     RandomKernel *k = a->k;
-    char all[sizeof x->functions + 300], more[160];
-    snprintf(all, sizeof all, "%s%s", functions, x->functions);
+    enum { BINDING = sizeof binding / sizeof *binding };
+    char all[sizeof x->functions + 2000], more[200];
+    snprintf(all, sizeof all, "%s%s%s", functions, x->rare ? rare_functions : "", x->functions);
     snprintf(more, sizeof more,
         ", i32 n, u8 u, i64 l, f64 d, f32 f, in f32 MAYBE[P]?, const bool FLAG = %s, const int SIZE = %d",
         CHOOSE(a, "true", "false"), below(a, 8));
+    if (x->rare) arrange_append(more, sizeof more, ", const type KIND = %s", type_name(x->kind));
     memcpy(&x->tensors[x->n_slices], binding, sizeof binding);
+    int count = x->n_slices + BINDING;
+    for (int k = 0; k < RARE_TENSORS && x->rare; k++)
+        if (random_mentions(a, rare_tensors[k].name)) x->tensors[count++] = rare_tensors[k];
     random_head(a,
         &(RandomHead){ .tensors = x->tensors,
-            .count = x->n_slices + (int)(sizeof binding / sizeof *binding),
+            .count = count,
             .functions = all,
             .more = more,
             .views = 20,
@@ -390,12 +400,13 @@ static void use_all(Program *x)
     }
 }
 
-void random_program(uint64_t seed, RandomKernel *out)
+static void make(uint64_t seed, bool rare, RandomKernel *out)
 {
     memset(out, 0, sizeof *out);
-    Arranger arranger = { .k = out, .random = { seed * 7 + 13 } }, *a = &arranger;
-    Program program = { .a = a, .trips = 1 }, *x = &program;
+    Arranger arranger = { .k = out, .random = { seed * 7 + (rare ? 17 : 13) } }, *a = &arranger;
+    Program program = { .a = a, .trips = 1, .rare = rare }, *x = &program;
     char head[400];
+    if (rare) x->kind = (ValueType)ONE_OF(a, T_F16, T_F32, T_I16, T_U64, T_BF16, T_F64, T_U32);
     const bool odd = chance(a, 50);
     x->matrices = chance(a, 35);
     x->favourite = (ValueType)ONE_OF(a, T_F16, T_F16, T_F16, T_BF16, T_BF16, T_F32, T_E4M3);
@@ -417,3 +428,6 @@ void random_program(uint64_t seed, RandomKernel *out)
     arrange_line(a, "}");
     parameters(x, head);
 }
+
+void random_program(uint64_t seed, RandomKernel *out) { make(seed, false, out); }
+void random_rare(uint64_t seed, RandomKernel *out) { make(seed, true, out); }

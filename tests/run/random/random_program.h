@@ -7,7 +7,14 @@
 #pragma once
 #include "random_head.h"
 
-enum { PROGRAM_AXES = 5, MOST_VALUES = 60, MOST_SLICES = 13, MOST_INPUTS = 7, MOST_DEEP = 4 };
+enum {
+    PROGRAM_AXES = 5,
+    MOST_VALUES = 60,
+    MOST_SLICES = 13,
+    MOST_INPUTS = 7,
+    MOST_DEEP = 4,
+    RARE_TENSORS = 5
+};
 
 typedef enum ValueType {
     T_BOOL,
@@ -33,12 +40,14 @@ typedef struct Axes {
     int rank, at[PROGRAM_AXES];
 } Axes;
 
-/* A named value; rank 0: a scalar. kept: it may not be assigned. wild: of floats that may exceed 8. */
+/* A named value; rank 0: a scalar. kept: it may not be assigned. wild: of floats that may exceed 8.
+ * hidden: the depth of a block that has given its name to another value. */
 typedef struct Value {
     char name[16];
     ValueType type;
     Axes e;
     bool kept, wild;
+    int hidden;
 } Value;
 
 /* A tensor; own: the kernel writes it. Its first axis is the program's then: one place, or a `strip` of so
@@ -54,13 +63,14 @@ typedef struct Program {
     Arranger *a;
     Value v[MOST_VALUES];
     Slice slices[MOST_SLICES];
-    RandomTensor tensors[MOST_SLICES + 5];
+    RandomTensor tensors[MOST_SLICES + 5 + RARE_TENSORS];
     char functions[4000];
-    int n, n_slices, n_inputs, n_functions, depth, loops, budget,
-        trips; /* trips: of the loops around, multiplied */
+    /* outer: of the values, those that the blocks around have; trips: of the loops around, multiplied */
+    int n, n_slices, n_inputs, n_functions, depth, loops, budget, outer, trips;
     int extents[4], most, axes, grid[3], programs;
     ValueType favourite; /* of products of whole tiles, which `matrices` have */
-    bool in_function, extremes, returns, matrices, optional;
+    ValueType kind;      /* the constant KIND of a `rare` kernel */
+    bool rare, in_function, extremes, returns, matrices, optional;
 } Program;
 
 /* --- random_program.c --- */
@@ -69,6 +79,15 @@ typedef struct Program {
 void program_make(Program *, ValueType, const Axes *, const char *expression);
 /* A scalar of index that lies anywhere near the extents, as text. */
 const char *program_place(Program *);
+
+/* Statements of a block, which runs so many times. */
+void program_inside(Program *, int trips);
+
+/* --- random_rare.c: what few kernels use --- */
+
+extern const char *const rare_functions;
+extern const RandomTensor rare_tensors[RARE_TENSORS];
+void program_rare(Program *);
 
 /* --- random_values.c: values --- */
 
@@ -114,6 +133,7 @@ void program_accumulate(Program *);
 
 const Slice *program_slice(Program *, bool own, ValueType, int rank);
 void program_load(Program *);
+void program_turned(Program *); /* a load whose axes come in another order */
 void program_gather(Program *);
 void program_store(Program *);
 /* The value to a window; false: there is no room for another tensor. */

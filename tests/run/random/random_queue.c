@@ -374,8 +374,9 @@ static bool take_option(Queue *q, const char *arg)
     } kinds[] = { { "arrangement", random_arrangement }, { "small", random_small_arrangement },
         { "products", random_product }, { "structure", random_structure }, { "mixture", random_mixture },
         { "shapes", random_shapes }, { "rows", random_rows }, { "program", random_program },
-        { "sums", random_sums }, { "floats", random_floats }, { "scores", random_scores },
-        { "places", random_places }, { "patterns", random_patterns }, { "kernel", random_kernel } };
+        { "rare", random_rare }, { "sums", random_sums }, { "floats", random_floats },
+        { "scores", random_scores }, { "places", random_places }, { "patterns", random_patterns },
+        { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);

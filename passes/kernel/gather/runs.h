@@ -1,0 +1,19 @@
+/* runs.h: which elements of a gather, scatter or atomic operation one access can move (runs.c). */
+#pragma once
+#include "passes/kernel/kernel.h"
+
+/* What the n elements of a run have in common, n a power of two: elements along one axis of a
+ * tile, the first at a multiple of n. */
+enum {
+    RUN_EQUAL = 1,    /* they are equal */
+    RUN_MULTIPLE = 2, /* and multiples of n */
+    RUN_COUNTS = 4    /* element k is the first + k, and the first is a multiple of n */
+};
+unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
+/* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
+ * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
+int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
+/* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
+ * same records, wherever these begin. On CUDA two accesses read a record. */
+enum { GATHERED_WORDS = 3 };
+bool kernel_gathers_threes(const Func *, const Instr *, const Instr *of[GATHERED_WORDS]);
