@@ -171,14 +171,14 @@ static void join_blocks(Emit *e, const Reduction *q, bool met)
         at += n * ctype_bytes(r->acc);
     }
     blocks_wait(e, &m);
-    line(e, "%s *const %s = (%s *)(%s);", ctype(q->acc), parts, ctype(q->acc), m.parts);
     at = 0;
     for (const Reduction *r = q; r; r = r->next) {
         uint32_t mask = block_bits_along(r->l, r->axis);
         if (!mask) continue;
-        const char *own = at ? str(e, "(%s + %d)", parts, at) : parts;
+        const char *own = at ? tmp(e, "parts") : parts, *from = at ? str(e, "%s + %d", m.parts, at) : m.parts;
+        line(e, "%s *const %s = (%s *)(%s);", ctype(r->acc), own, ctype(r->acc), from);
         join_parts_of_blocks(e, r->i, r->acc, r->array, own, mask, (uint32_t)n);
-        at += n;
+        at += n * ctype_bytes(r->acc);
     }
     if (m.round) line(e, "%s++;", m.round);
 }
