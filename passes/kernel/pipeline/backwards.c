@@ -43,16 +43,16 @@ static bool slope_of(const Value *v, const Instr *loop, int deep, int64_t *slope
            !__builtin_mul_overflow(first ? a : b, c, slope);
 }
 
-typedef struct Turn {
+typedef struct Reversal {
     const Func *f;
     const Instr *loop;
     uint64_t reads;   /* a bit for each tensor that is loaded from */
     const Value **at; /* by parameter: the offset by which what is stored in different steps lies apart */
     bool stores, no;
-} Turn;
+} Reversal;
 
 /* Whether what the store writes in different steps lies apart, beside other stores to the tensor too. */
-static bool apart(Turn *t, const Instr *store)
+static bool apart(Reversal *r, const Instr *store)
 {
     const Attr *extents = ir_attr(store, ATTR_EXTENTS);
     MemParts m;
@@ -60,9 +60,9 @@ static bool apart(Turn *t, const Instr *store)
         return false;
     for (int a = 0; a < m.rank; a++) {
         int64_t slope, extent = extents && extents->v[a] > 0 ? extents->v[a] : 1;
-        if (t->at[m.param] && t->at[m.param] != m.idx[a]) continue;
-        if (!slope_of(m.idx[a], t->loop, DEEP, &slope) || llabs(slope) < extent) continue;
-        t->at[m.param] = m.idx[a];
+        if (r->at[m.param] && r->at[m.param] != m.idx[a]) continue;
+        if (!slope_of(m.idx[a], r->loop, DEEP, &slope) || llabs(slope) < extent) continue;
+        r->at[m.param] = m.idx[a];
         return true;
     }
     return false;
@@ -70,19 +70,19 @@ static bool apart(Turn *t, const Instr *store)
 
 static void look_at(void *user, Instr *i)
 {
-    Turn *t = user;
+    Reversal *r = user;
     MemParts m;
     if (i->op == OP_FOR || i->op == OP_YIELD) return;
     if (i->op == OP_LOAD && ir_mem_parts(i, &m)) {
-        t->reads |= 1ull << m.param % 64;
-        t->no |= m.token || t->f->params[m.param].kind != PARAM_IN || kernel_kept(i);
+        r->reads |= 1ull << m.param % 64;
+        r->no |= m.token || r->f->params[m.param].kind != PARAM_IN || kernel_kept(i);
     } else if (i->op == OP_STORE) {
-        t->stores = true;
-        t->no |= !apart(t, i);
+        r->stores = true;
+        r->no |= !apart(r, i);
     } else {
         bool whole = dtype_is_int(i->n_results ? i->results[0].type->dtype : DT_F32);
         /* Quotients may be counters that the loop carries (strength-reduction). */
-        t->no |= !(op_info[i->op].flags & OPF_PURE) || i->n_blocks ||
+        r->no |= !(op_info[i->op].flags & OPF_PURE) || i->n_blocks ||
                  ((i->op == OP_DIV || i->op == OP_REM) && whole);
     }
 }
@@ -110,13 +110,13 @@ bool kernel_pass_backwards(KernelContext *c)
     for (Instr *i = c->f->body->first; i; i = i->next) {
         int64_t step;
         if (i->op != OP_FOR) continue;
-        Turn t = {
+        Reversal r = {
             .f = c->f, .loop = i, .at = arena_array(&c->s->arena, const Value *, (size_t)c->f->n_params)
         };
         if (!ir_over_programs(i) && !ir_loop_is(i, LOOP_EDGE) && only_tokens(i) &&
             ir_is_const(ir_operand(i, 2), &step) && step == 1) {
-            ir_walk(i->blocks[0], look_at, &t);
-            if (!t.no && t.stores && (t.reads & read)) {
+            ir_walk(i->blocks[0], look_at, &r);
+            if (!r.no && r.stores && (r.reads & read)) {
                 ir_set_attr(c->s, i, a_int(ATTR_BACKWARDS, 1));
                 changed = true;
                 continue;
