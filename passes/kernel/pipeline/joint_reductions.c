@@ -35,8 +35,8 @@ static int64_t bytes_of_parts(const Joint *j, const Instr *i)
 {
     enum { ACCUMULATOR = 4 }; /* at least */
     LayoutReduce r;
-    if (op_info[i->op].combine == COMBINE_NONE || i->n_operands != 1 || !ir_result(i)->uses ||
-        ir_attr_int(i, ATTR_LANES, 0))
+    if (op_family(i->op) != OPS_REDUCE || op_info[i->op].combine == COMBINE_NONE || i->n_operands != 1 ||
+        !ir_result(i)->uses || ir_attr_int(i, ATTR_LANES, 0))
         return 0;
     const Type *t = ir_operand(i, 0)->type, *to = ir_result(i)->type;
     if (!op_reduces(i->op) || t->kind != TYPE_TILE || !t->layout) return 0;
