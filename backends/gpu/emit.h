@@ -161,10 +161,10 @@ struct Emit {
     Writer writer;          /* its store is NULL where there are no writer warps */
     bool halves, fence_due; /* barriers of consumers have two halves; of a write that wgmma reads next */
     bool bulk, dynamic;     /* the running role stores by TMA; its programs are those of the tile scheduler */
-    bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
-                 and keeps infinities. */
+    bool raw; /* the value is a narrow float for a register array, which packing rounds, infinities kept */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
+    struct Reduction *joint;   /* that wait for the next one (emit_reduce.c) */
     int cluster_reads;         /* warps of a cluster that say when they have read their rings; 0: none do */
     int64_t cluster_read, rings_from, rings_to; /* their mbarrier; shared memory that rings alone have */
     int next_tmp;
@@ -312,7 +312,7 @@ bool run_used_outside(const Value *, uint32_t mark);
 bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 /* Emits a run of element-wise operations and returns its last instruction. */
 Instr *emit_run(Emit *, Instr *first);
-void emit_reduce(Emit *, Instr *);
+void emit_reduce(Emit *, Instr *), emit_waiting_before(Emit *, const Instr *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);

@@ -111,7 +111,9 @@ void emit_for(Emit *e, Instr *i)
     if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else {
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
-        line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
+        if (ir_attr_int(i, ATTR_BACKWARDS, 0))
+            line(e, "for (%s %s = %s - 1; %s >= %s; %s--) {", t, iv, end, iv, start, iv);
+        else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
     }
     Iteration iteration = { .counter = iv }, *around = e->iteration;
     Body body = { 0 }, *out = e->out;

@@ -53,10 +53,10 @@ static int ctas_of(const Target *t, int threads, int registers)
     return each > 0 ? t->sm_registers / (threads * each) : 0;
 }
 
-/* Compiles a kernel that streams again with launch bounds for about 1536 threads on a multiprocessor, then
- * for 1024, if these are a third more than its registers allow and shared memory has room for them. Takes the
- * result if nothing spills and the code is at most 1/32 longer, or a quarter for twice the threads: longer
- * code computes values again. */
+/* Compiles a kernel that streams again with launch bounds for about 1536 threads on a multiprocessor, if
+ * these are a third more than its registers allow, then for 1024, if these are more, and shared memory has
+ * room. Takes the result if nothing spills and the code is at most 1/32 longer, or a quarter for twice the
+ * threads: longer code computes values again. */
 bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     static const int wanted[] = { 1536, 1024 };
@@ -72,7 +72,8 @@ bool compile_for_more(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
         int n = (wanted[k] + threads / 2) / threads, now = ctas_of(t, threads, a->registers);
         if (t->sm_ctas && n > t->sm_ctas) n = t->sm_ctas;
         while (n > 0 && (n * threads > t->sm_threads || n * shared > t->sm_shared_bytes)) n--;
-        if (3 * n < 4 * now) return true;
+        if (n <= now) return true;
+        if (wanted[k] > 1024 && 3 * n < 4 * now) continue;
         options.passes.least_ctas = n;
         CompileJob job = making_job(m, ast, &options);
         if (!compile_kernel(&job, &again)) return false;

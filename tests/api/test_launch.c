@@ -85,18 +85,17 @@ static void test_spilling(void)
     }
 }
 
-/* A kernel that loads, computes and stores once gets bounds for 1536 threads, or for 1024, if its registers
- * leave room for fewer, nothing spills, and neither a loop, a reduction nor a hint speaks against it. */
+/* A kernel that loads, computes and stores once gets bounds for 1536 threads, or for 1024, if that is more
+ * than its registers allow and nothing spills; not with loops, hints, or reductions without products. */
 static void test_more_ctas(void)
 {
-    static const char once[] = "kernel k(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
-                               " store(X[program_id(), :], x * x);\n}\n",
-                      reduced[] =
-                          "kernel k(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
-                          " store(X[program_id(), :], x / sum(x, axis = 0));\n}\n",
-                      loop[] = "kernel k(inout f32 X[M, N]) grid (M)\n{\n for j in 0 .. cdiv(N, 1024) {\n"
-                               " let x = load(X[program_id(), j*1024 +: 1024]);\n"
-                               " store(X[program_id(), j*1024 +: 1024], x * x);\n }\n}\n";
+#define PROGRAM "kernel k(inout f32 X[M, N]) grid (M)\n{\n let i = program_id(); let x = load(X[i, :]);\n"
+    static const char once[] = PROGRAM "store(X[i, :], x * x);\n}\n",
+                      reduced[] = PROGRAM "store(X[i, :], x / sum(x, axis = 0));\n}\n",
+                      loop[] = "kernel k(inout f32 X[M, N]) grid (M)\n{\n for j in 0 .. cdiv(N, 64) {\n"
+                               " let x = load(X[0, j*64 +: 64]); store(X[0, j*64 +: 64], x * x);\n }\n}\n",
+                      product[] = PROGRAM "let a = f16(reshape(x, [64, 64]));\n"
+                                          "store(X[i, :], reshape(mma(a, a), [4096]));\n}\n";
     static const struct {
         const char *text;
         int occupancy, registers, at, compiles;
@@ -105,17 +104,19 @@ static void test_more_ctas(void)
         { once, 0, 64, 0, 2, "128, at most 40 registers" },
         { once, 0, 96, 12, 3, "128, at most 64 registers" },
         { once, 4, 96, 0, 1, "128, at most 128 registers" },
+        { once, 0, 72, 12, 3, "128, at most 64 registers" },
+        { product, 0, 96, 0, 2, "128, at most 40 registers" },
         { reduced, 0, 96, 0, 1, "128, at most 64 registers" },
         { loop, 0, 96, 0, 1, "128, at most 255 registers" } };
-    for (int k = 0; k < 6; k++) {
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         tile_binding hints[] = { { "warps", TILE_BIND_INT, { .i = 4 } },
             { "occupancy", TILE_BIND_INT, { .i = cases[k].occupancy } } };
+        const int n_hints = cases[k].occupancy ? 2 : 1;
         open_add();
         fake->used = cases[k].registers;
         fake->spills_at = cases[k].at;
         fake->spills = 8;
-        check_bounds(
-            cases[k].text, "k", hints, cases[k].occupancy ? 2 : 1, cases[k].compiles, cases[k].head, 0);
+        check_bounds(cases[k].text, "k", hints, n_hints, cases[k].compiles, cases[k].head, 0);
         close_add();
     }
 }

@@ -139,21 +139,6 @@ void blocks_wait(Emit *e, const BlocksMeet *m)
     line(e, "%s(%s, %s);", wait, m->mbar, m->round ? str(e, "%s >> 1 & 1", m->round) : "0");
 }
 
-static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a, bool met)
-{
-    int n = (int)layout_blocks(l);
-    uint32_t mask = block_bits_along(l, axis);
-    BlocksMeet m;
-    if (!mask) return;
-    const char *parts = tmp(e, "parts");
-    blocks_meet(e, i, n, ctype_bytes(acc), met, &m);
-    blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", a));
-    blocks_wait(e, &m);
-    line(e, "%s *const %s = (%s *)(%s);", ctype(acc), parts, ctype(acc), m.parts);
-    join_parts_of_blocks(e, i, acc, a, parts, mask, (uint32_t)n);
-    if (m.round) line(e, "%s++;", m.round);
-}
-
 /* A reduction that is being emitted. `array` has `m` registers in each thread with the layout `keep`. `init`
  * is the initial value. */
 typedef struct Reduction {
@@ -162,7 +147,41 @@ typedef struct Reduction {
     int axis, n, m; /* registers of the operand, of the result */
     DType acc;
     const char *array, *init, *nan;
+    struct Reduction *next;          /* whose threads meet with those of this one (joint-reductions) */
+    int parts;                       /* of the axis, which warps have; 1: none meet */
+    int64_t rows;                    /* of each part */
+    const char *shared, *part, *row; /* the parts in shared memory; this warp's; the row of register i */
 } Reduction;
+
+/* Joins the parts of CTAs of all reductions of the list. `first` is that of the first one, `met` says that
+ * warps have just met. */
+static void join_blocks(Emit *e, const Reduction *q, bool met)
+{
+    const Instr *first = q->i;
+    int n = (int)layout_blocks(q->l), bytes = 0, at = 0;
+    BlocksMeet m;
+    for (const Reduction *r = q; r; r = r->next)
+        if (block_bits_along(r->l, r->axis)) bytes += ctype_bytes(r->acc);
+    if (!bytes) return;
+    const char *parts = tmp(e, "parts");
+    blocks_meet(e, first, n, bytes, met, &m);
+    for (const Reduction *r = q; r; r = r->next) {
+        if (!block_bits_along(r->l, r->axis)) continue;
+        blocks_send(e, &m, n, r->acc, at, str(e, "%s[0]", r->array));
+        at += n * ctype_bytes(r->acc);
+    }
+    blocks_wait(e, &m);
+    at = 0;
+    for (const Reduction *r = q; r; r = r->next) {
+        uint32_t mask = block_bits_along(r->l, r->axis);
+        if (!mask) continue;
+        const char *own = at ? tmp(e, "parts") : parts, *from = at ? str(e, "%s + %d", m.parts, at) : m.parts;
+        line(e, "%s *const %s = (%s *)(%s);", ctype(r->acc), own, ctype(r->acc), from);
+        join_parts_of_blocks(e, r->i, r->acc, r->array, own, mask, (uint32_t)n);
+        at += n * ctype_bytes(r->acc);
+    }
+    if (m.round) line(e, "%s++;", m.round);
+}
 
 static const char *joined(Emit *e, const Reduction *q, const char *x, const char *y)
 { return combine_expr(e, q->i, q->acc, x, y); }
@@ -295,48 +314,76 @@ static bool lanes_join_parts(Emit *e, const Reduction *q, int parts)
            (int)layout_lanes_along(q->l, q->axis) == wave - 1;
 }
 
-/* Writes the part of each warp to shared memory, and combines all parts in the order of their positions.
- * Returns whether the warps have met, because they hold parts of rows. */
-static bool join_warps(Emit *e, const Reduction *q)
+/* Plans where in the scratch area, from `at` on, the parts of warps are; returns where they end. */
+static int64_t place_parts(Emit *e, Reduction *q, int64_t at)
 {
     int32_t *rank = arena_array(&e->s->arena, int32_t, layout_warps(q->l));
-    int parts = parts_of_warps(e, q, rank);
     const Layout *keep = q->keep;
-    int64_t rows = 1, pitch = 1;
-    if (parts == 1) return false;
-    const char *part = entry_text(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
+    q->parts = parts_of_warps(e, q, rank);
+    q->rows = 1;
+    if (q->parts == 1) return at;
+    q->part = entry_text(e, rank, (int)layout_warps(q->l), "warp");
     for (int k = 0; k < keep->rank; k++)
-        if (k != q->axis) rows *= keep->cover[k];
-    const char *sh = shared_pointer(e, ctype(q->acc), scratch(e, rows * parts * ctype_bytes(q->acc)));
-    barrier(e);
+        if (k != q->axis) q->rows *= keep->cover[k];
+    int64_t bytes = q->rows * q->parts * ctype_bytes(q->acc);
+    scratch(e, at + bytes);
+    q->shared = shared_pointer(e, ctype(q->acc), at);
+    return (at + bytes + 7) / 8 * 8;
+}
+
+/* Writes the part of each warp to shared memory. */
+static void write_parts(Emit *e, Reduction *q)
+{
+    const Layout *keep = q->keep;
+    int64_t pitch = 1;
     begin_unrolled(e, "i", q->m);
     for (int k = keep->rank - 1; k >= 0; k--) {
         if (k == q->axis) continue;
         const char *ck = coord_text(e, keep, k, "i"),
                    *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
-        row = row ? str(e, "%s + %s", row, term) : term;
+        q->row = q->row ? str(e, "%s + %s", q->row, term) : term;
         pitch *= keep->cover[k];
     }
-    if (!row) row = "0";
-    line(e, "%s[%s * %lld + %s] = %s[i];", sh, part, (long long)rows, row, q->array);
+    if (!q->row) q->row = "0";
+    line(e, "%s[%s * %lld + %s] = %s[i];", q->shared, q->part, (long long)q->rows, q->row, q->array);
     end_block(e);
-    barrier(e);
-    if (lanes_join_parts(e, q, parts)) {
+}
+
+/* Combines the parts of all warps in the order of their positions. */
+static void read_parts(Emit *e, const Reduction *q)
+{
+    if (lanes_join_parts(e, q, q->parts)) {
         begin_unrolled(e, "i", q->m);
-        line(e, "%s[i] = %s[(lane & %d) * %lld + %s];", q->array, sh, parts - 1, (long long)rows, row);
+        line(e, "%s[i] = %s[(lane & %d) * %lld + %s];", q->array, q->shared, q->parts - 1, (long long)q->rows,
+            q->row);
         end_block(e);
-        for (int b = 1; b < parts; b *= 2) join_lane(e, q, str(e, "%d", b));
-        return true;
+        for (int b = 1; b < q->parts; b *= 2) join_lane(e, q, str(e, "%d", b));
+        return;
     }
     begin_unrolled(e, "i", q->m);
-    line(e, "%s[i] = %s[%s];", q->array, sh, row);
-    line(e, "for (int p = 1; p < %d; p++) {", parts);
+    line(e, "%s[i] = %s[%s];", q->array, q->shared, q->row);
+    line(e, "for (int p = 1; p < %d; p++) {", q->parts);
     e->indent++;
     const char *y = tmp(e, "y");
-    line(e, "const %s %s = %s[p * %lld + %s];", ctype(q->acc), y, sh, (long long)rows, row);
+    line(e, "const %s %s = %s[p * %lld + %s];", ctype(q->acc), y, q->shared, (long long)q->rows, q->row);
     line(e, "%s[i] = %s;", q->array, joined(e, q, str(e, "%s[i]", q->array), y));
     end_block(e);
     end_block(e);
+}
+
+/* Joins the parts of warps of all reductions of the list. Returns whether the warps have met, because they
+ * hold parts of rows. */
+static bool join_warps(Emit *e, Reduction *first)
+{
+    int64_t bytes = 0;
+    for (Reduction *q = first; q; q = q->next) bytes = place_parts(e, q, bytes);
+    if (!bytes) return false;
+    barrier(e);
+    for (Reduction *q = first; q; q = q->next)
+        if (q->parts > 1) write_parts(e, q);
+    barrier(e);
+    for (Reduction *q = first; q; q = q->next)
+        if (q->parts > 1) read_parts(e, q);
     return true;
 }
 
@@ -366,11 +413,35 @@ static void store_result(Emit *e, const Reduction *q)
     }
 }
 
+/* Lets warps and CTAs meet for the reductions that wait for it, the last of which is the one being emitted.
+ */
+static void meet(Emit *e)
+{
+    Reduction *first = e->joint;
+    e->joint = NULL;
+    if (!first) return;
+    const bool met = join_warps(e, first);
+    join_blocks(e, first, met);
+    for (const Reduction *q = first; q; q = q->next) store_result(e, q);
+}
+
+/* Ends the wait in front of an instruction that uses a result, where the last reduction is gone since it was
+ * joined, as nothing uses it. */
+void emit_waiting_before(Emit *e, const Instr *i)
+{
+    bool uses = i->n_blocks > 0 || op_has(i->op, OPF_TERM);
+    for (const Reduction *q = e->joint; q && !uses; q = q->next)
+        for (int k = 0; k < i->n_operands; k++) uses |= ir_operand(i, k) == ir_result(q->i);
+    if (uses) meet(e);
+}
+
+/* A reduction that is marked `joint` waits for the next ones of its block, up to one that is not. */
 void emit_reduce(Emit *e, Instr *i)
 {
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     const Layout *l = layout_of(e, ir_operand(i, 0)), *keep = layout_slice(&e->s->arena, l, axis, true);
-    Reduction q = { .i = i,
+    Reduction *q = arena_alloc(&e->s->arena, sizeof *q), **end = &e->joint;
+    *q = (Reduction){ .i = i,
         .l = l,
         .keep = keep,
         .axis = axis,
@@ -378,31 +449,34 @@ void emit_reduce(Emit *e, Instr *i)
         .m = (int)layout_regs(keep),
         .acc = accumulator(i),
         .array = tmp(e, "red") };
-    q.init = combine_identity(e, i, q.acc);
-    if (emit_one_hot(e, i, l, keep, q.array)) {
-        store_result(e, &q);
+    q->init = combine_identity(e, i, q->acc);
+    if (emit_one_hot(e, i, l, keep, q->array)) {
+        store_result(e, q);
+        if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
         return;
     }
     /* AMD before CDNA 4: a maximum that keeps NaN takes four instructions. Therefore NaN is tested for
      * separately, two elements at a time. */
-    if (is_hip(e) && q.acc == DT_F32 && !target_has(e->target, TF_MAX_OF_NANS) &&
-        (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q.n / q.m >= 4) {
-        q.nan = tmp(e, "nan");
-        line(e, "bool %s[%d];", q.nan, q.m);
-        begin_unrolled(e, "i", q.m);
-        line(e, "%s[i] = false;", q.nan);
+    if (is_hip(e) && q->acc == DT_F32 && !target_has(e->target, TF_MAX_OF_NANS) &&
+        (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q->n / q->m >= 4) {
+        q->nan = tmp(e, "nan");
+        line(e, "bool %s[%d];", q->nan, q->m);
+        begin_unrolled(e, "i", q->m);
+        line(e, "%s[i] = false;", q->nan);
         end_block(e);
     }
-    join_registers(e, &q);
-    if (q.nan) {
-        begin_unrolled(e, "i", q.m);
-        line(e, "if (%s[i]) %s[i] = %s(0x7fc00000u);", q.nan, q.array, use(e, "float_bits"));
+    join_registers(e, q);
+    if (q->nan) {
+        begin_unrolled(e, "i", q->m);
+        line(e, "if (%s[i]) %s[i] = %s(0x7fc00000u);", q->nan, q->array, use(e, "float_bits"));
         end_block(e);
     }
-    if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) {
-        join_lanes(e, &q);
-        const bool met = join_warps(e, &q);
-        join_blocks(e, i, l, axis, q.acc, q.array, met);
+    if (ir_attr_int(i, ATTR_LANES, 0) == LANES_APART) {
+        store_result(e, q);
+        return;
     }
-    store_result(e, &q);
+    join_lanes(e, q);
+    while (*end) end = &(*end)->next;
+    *end = q;
+    if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
 }

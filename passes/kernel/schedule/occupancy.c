@@ -177,21 +177,28 @@ int occupancy_wanted(Session *s, const Func *f, const KernelPlan *p)
 }
 
 typedef struct Once {
-    bool loads, other; /* a tile; what makes threads wait for more than their own loads */
+    bool loads, loops, reduces, products; /* of tiles */
 } Once;
 
-static void find_once(void *user, Instr *i)
+/* Looks into blocks, but not into those that hardly ever run, as that of a pack of programs which is not
+ * full. */
+static void find_once(const Block *block, Once *o)
 {
-    Once *o = user;
-    o->loads |= i->op == OP_LOAD && ir_result(i)->type->kind == TYPE_TILE;
-    o->other |=
-        i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_MMA || i->op == OP_MMA_SYNC || reduces_tile(i);
+    for (const Instr *i = block->first; i; i = i->next) {
+        o->loads |= i->op == OP_LOAD && ir_result(i)->type->kind == TYPE_TILE;
+        o->loops |= i->op == OP_FOR || i->op == OP_WHILE;
+        o->products |= i->op == OP_MMA || i->op == OP_MMA_SYNC;
+        o->reduces |= reduces_tile(i);
+        for (int k = 0; k < i->n_blocks && !(k && ir_attr_int(i, ATTR_RARE, 0)); k++)
+            find_once(i->blocks[k], o);
+    }
 }
 
 bool occupancy_streams(const Func *f, const KernelPlan *p)
 {
     Once o = { 0 };
     if (p->target->kind != TARGET_CUDA || f->hints.occupancy) return false;
-    ir_walk(f->body, find_once, &o);
-    return o.loads && !o.other;
+    find_once(f->body, &o);
+    /* Rows that are reduced without a product have launch bounds already (occupancy_wanted). */
+    return o.loads && !o.loops && (!o.reduces || o.products);
 }

@@ -9,7 +9,8 @@ int64_t occupancy_large_records(const Target *, const Instr *concat);
 int occupancy_wanted(Session *, const Func *, const KernelPlan *);
 /* Whether programs load windows of one tensor that overlap, as those of stencils. */
 bool occupancy_has_windows(Session *, const Func *);
-/* Whether programs load, compute and store once, each thread for itself, and no hint says how many of them
- * share a multiprocessor. While one waits for memory, only others have something to do: as many as fit
- * without a spill are best, and only the vendor's compiler knows how many these are. CUDA only. */
+/* Whether programs load, compute and store once, each thread for itself or by products of tiles, and no hint
+ * says how many of them share a multiprocessor. While one waits for memory, only others have something to do:
+ * as many as fit without a spill are best, and only the vendor's compiler knows how many these are. CUDA
+ * only. */
 bool occupancy_streams(const Func *, const KernelPlan *);

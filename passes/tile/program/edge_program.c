@@ -10,32 +10,19 @@
  *
  * Requires: divisibility before it, which says which accesses are masked and which extents vectors divide;
  * CUDA (on AMD nothing was measured); a body of loads, stores, gathers, element-wise operations and changes
- * of shape, whose masked accesses are in range under at most MOST_FORMS conditions. Either LEAST_LOADS of
- * them are loads and there is little arithmetic for each, or there is one condition, on an axis whose extent
- * vectors do not divide, and the grid has one axis. Keeps: everything. Does not handle: masks that are
+ * of shape, whose masked accesses are in range under at most EDGE_MOST_FORMS conditions. Either LEAST_LOADS
+ * of them are loads and there is little arithmetic for each, or there is one condition, on an axis whose
+ * extent vectors do not divide, and the grid has one axis. Keeps: everything. Does not handle: masks that are
  * written as comparisons.
  */
-#include "passes/tile/analysis/affine.h"
+#include "passes/tile/program/edge_program.h"
 
 enum {
     VECTOR_BYTES = 16,
     MOST_INSTRS = 256,
-    MOST_FORMS = 8,
     LEAST_LOADS = 5, /* masked ones, whose masks cost more than the test of a program */
     MOST_WORK = 8    /* of an element for each of them: else masks hardly show, and code twice as long does */
 };
-
-typedef struct Edge {
-    PassContext *c;
-    Func *f;
-    Facts *facts;
-    Affine within[MOST_FORMS]; /* all at least 0 where every access is in range */
-    int n, loads;
-    bool steps;        /* an access goes by steps, so by element: without masks, all are held at once */
-    bool starts;       /* an access may begin before its tensor */
-    bool cuts;         /* rows end between two vectors */
-    InstrList windows; /* that are in range then */
-} Edge;
 
 /* Whether the forms differ by a constant: a - b. */
 static bool constant_apart(const Affine *a, const Affine *b, int64_t *difference)
@@ -48,8 +35,7 @@ static bool constant_apart(const Affine *a, const Affine *b, int64_t *difference
     return true;
 }
 
-/* Adds the condition that the form is at least 0. False: there are too many. */
-static bool add_form(Edge *e, const Affine *form)
+bool edge_add_form(Edge *e, const Affine *form)
 {
     int64_t apart;
     for (int k = 0; k < e->n; k++)
@@ -57,7 +43,7 @@ static bool add_form(Edge *e, const Affine *form)
             if (apart < 0) e->within[k] = *form;
             return true;
         }
-    if (e->n == MOST_FORMS) return false;
+    if (e->n == EDGE_MOST_FORMS) return false;
     e->within[e->n++] = *form;
     return true;
 }
@@ -71,8 +57,7 @@ static bool cuts_vectors(const Func *f, const MemParts *p, int axis)
     return q->stride[axis] == 1 && bytes < VECTOR_BYTES && known * bytes % VECTOR_BYTES != 0;
 }
 
-/* Takes note of a masked access. False: no condition says that it is in range, or there are too many. */
-static bool take_window(Edge *e, Instr *i)
+bool edge_take_window(Edge *e, Instr *i)
 {
     MemParts p;
     bool any = false;
@@ -83,7 +68,7 @@ static bool take_window(Edge *e, Instr *i)
         Affine low, high;
         if (!window_forms(e->facts, i, a, &low, &high)) return false;
         const bool starts = !prove_nonneg(e->facts, &low), ends = !prove_nonneg(e->facts, &high);
-        if ((starts && !add_form(e, &low)) || (ends && !add_form(e, &high))) return false;
+        if ((starts && !edge_add_form(e, &low)) || (ends && !edge_add_form(e, &high))) return false;
         any |= starts || ends;
         e->starts |= starts;
         e->cuts |= ends && cuts_vectors(e->f, &p, a);
@@ -183,8 +168,16 @@ static int64_t work_of(const Block *b)
 
 static bool pays(const Edge *e)
 {
+    if (e->gathers.len) return true; /* which take an address and a test for each element */
     if (e->n == 1 && !e->starts && e->cuts && one_axis(e->f)) return true;
     return e->loads >= LEAST_LOADS && !e->steps && work_of(e->f->body) <= MOST_WORK * e->loads;
+}
+
+static bool is_loaded(const Edge *e, const Instr *i)
+{
+    for (size_t k = 0; k < e->loaded.len; k++)
+        if (e->loaded.data[k] == i) return true;
+    return false;
 }
 
 static bool edge_func(PassContext *c, Func *f)
@@ -194,12 +187,14 @@ static bool edge_func(PassContext *c, Func *f)
         f->hints.schedule || !is_straight(f->body))
         return false;
     e.facts = facts_new(c->scratch, f);
+    edge_find_gathers(&e);
     for (Instr *i = f->body->first; i; i = i->next)
-        if (!take_window(&e, i)) return false;
+        if (!is_loaded(&e, i) && !edge_take_window(&e, i)) return false;
     Instr *at = e.n && pays(&e) ? behind_atoms(&e) : NULL;
     if (!at) return false;
     Builder b = ir_before(at);
     divide(&e, all_within(&e, &b));
+    edge_load_gathers(&e);
     pass_count(c, "accesses without masks but in programs at an edge", (int64_t)e.windows.len);
     return true;
 }
