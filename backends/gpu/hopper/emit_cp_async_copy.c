@@ -284,17 +284,31 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
     line(e, "}");
 }
 
+/* The stride of an axis as text; *known: it is a number, which is not negative. Others may be: rows of a view
+ * may go backwards. */
+static const char *stride_of(Emit *e, const Window *w, int axis, bool *known)
+{
+    const char *stride = window_stride(e, w->param, axis);
+    *known = *stride >= '0' && *stride <= '9';
+    return stride;
+}
+
 const char *cp_async_tensor_end(Emit *e, const Window *w)
 {
     const char *all = "1";
-    for (int a = 0; a < w->rank; a++)
-        all = str(
-            e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
+    for (int a = 0; a < w->rank; a++) {
+        bool known;
+        const char *stride = stride_of(e, w, a, &known),
+                   *last = str(e, "%s - 1", window_extent(e, w->param, a));
+        all = known ? str(e, "%s + (i64)(%s) * %s", all, last, stride)
+                    : str(e, "%s + (%s > 0 ? (i64)(%s) * %s : 0)", all, stride, last, stride);
+    }
     return str(
         e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
 }
 
-/* Declares whether vectors around the lines of the window may reach beyond the last element of the tensor. */
+/* Declares whether vectors around the lines of the window may reach beyond the last element of the tensor.
+ * The last line reaches furthest, unless lines go backwards, of which any may. */
 static void ends_near(const CpAsync *x, Reach *r)
 {
     Emit *e = x->e;
@@ -303,15 +317,20 @@ static void ends_near(const CpAsync *x, Reach *r)
     r->ends = tmp(e, "ends");
     for (int a = 0; a < x->way.rank; a++)
         c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
-    const char *end = cp_async_tensor_end(e, w);
+    const char *end = cp_async_tensor_end(e, w), *back = "";
+    for (int a = 0; a < x->way.rank; a++) {
+        bool known;
+        const char *stride = stride_of(e, w, a, &known);
+        if (!known && x->way.shape[a] > 1) back = str(e, "%s || %s < 0", back, stride);
+    }
     /* Windows copied as blocks gain nothing from this (bench/notes/decisions.md, "The emitter"). */
     if (!x->way.blocks) {
         r->end = tmp(e, "end");
         line(e, "const u64 %s = %s;", r->end, end);
         end = r->end;
     }
-    line(e, "const bool %s = (u64)(%s + (%s)) + %lld > %s;", r->ends, r->ptr, window_index(e, w, c),
-        (long long)(x->way.line * x->way.bytes + 16), end);
+    line(e, "const bool %s = (u64)(%s + (%s)) + %lld > %s%s;", r->ends, r->ptr, window_index(e, w, c),
+        (long long)(x->way.line * x->way.bytes + 16), end, back);
 }
 
 void cp_async_start_lines(const CpAsync *x, const char *staging, const char *low)
