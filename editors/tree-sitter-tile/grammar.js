@@ -177,7 +177,7 @@ module.exports = grammar({
       repeat(seq(",", $._target_name)),
     ),
     _target_name: $ => $.identifier,
-    _expr_list: $ => $._exprs,
+    _expr_list: $ => seq($._exprs, optional(",")),
     _exprs: $ => seq($._expression, repeat(seq(",", $._expression))),
     _args: $ => choice($._arg_list, seq($._arg_list, ",")),
     _arg_list: $ => seq($._arg, repeat(seq(",", $._arg))),
@@ -355,7 +355,7 @@ module.exports = grammar({
     parenthesized_expression: $ => seq("(", $._expression, ")"),
     tuple: $ => choice(
       seq("(", $._expression, ",", ")"),
-      seq("(", $._expression, ",", $._exprs, ")"),
+      seq("(", $._expression, ",", $._exprs, optional(","), ")"),
     ),
     list: $ => seq("[", optional($._expr_list), "]"),
     _expression: $ => choice(
