@@ -194,8 +194,6 @@ void emit_block(Emit *e, Block *b)
         source_line(e, i);
         e->here = i;
         if (i->op == OP_BARRIER || i->op == OP_WGMMA_WAIT || i->n_blocks) emit_due_fence(e);
-        for (Instr *x = i; e->joint && x && (x == i || (is_run_op(i) && is_run_op(x))); x = x->next)
-            emit_waiting_before(e, x);
         if (is_run_op(i)) i = emit_run(e, i);
         else emit_instr(e, i);
         if (i == e->last_buffer) {
@@ -207,7 +205,7 @@ void emit_block(Emit *e, Block *b)
             e->scratch_bytes = 0;
         }
     }
-    if (e->joint) emit_waiting_before(e, ir_terminator(b));
+    if (e->joint) ir_fail(e->s, ir_terminator(b)->loc, "a reduction waits for one that is not in its block");
     emit_views_close(e, views);
     while (e->in_last > in_last) emit_workspace_leave(e);
 }

@@ -312,7 +312,7 @@ bool run_used_outside(const Value *, uint32_t mark);
 bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 /* Emits a run of element-wise operations and returns its last instruction. */
 Instr *emit_run(Emit *, Instr *first);
-void emit_reduce(Emit *, Instr *), emit_waiting_before(Emit *, const Instr *);
+void emit_reduce(Emit *, Instr *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);

@@ -425,16 +425,6 @@ static void meet(Emit *e)
     for (const Reduction *q = first; q; q = q->next) store_result(e, q);
 }
 
-/* Ends the wait in front of an instruction that uses a result, where the last reduction is gone since it was
- * joined, as nothing uses it. */
-void emit_waiting_before(Emit *e, const Instr *i)
-{
-    bool uses = i->n_blocks > 0 || op_has(i->op, OPF_TERM);
-    for (const Reduction *q = e->joint; q && !uses; q = q->next)
-        for (int k = 0; k < i->n_operands; k++) uses |= ir_operand(i, k) == ir_result(q->i);
-    if (uses) meet(e);
-}
-
 /* A reduction that is marked `joint` waits for the next ones of its block, up to one that is not. */
 void emit_reduce(Emit *e, Instr *i)
 {

@@ -401,6 +401,7 @@ static bool plan_steps(Paired *r)
     for (r->p = p < 4 && wanted && n % 4 == 0 ? 4 : p;; r->p = p) {
         memset(r->asked, 0, (size_t)r->e->n_values * sizeof *r->asked);
         if (n % r->p) return false;
+        r->loop = n > r->p; /* what is asked of a group holds for each */
         bool any = plan(r);
         for (Instr *i = r->first; !truths; i = i->next) {
             truths = of_run(r, i) && is_truth(r, ir_result(i));
@@ -427,7 +428,6 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
     r.asked = arena_array(&e->s->arena, bool, e->n_values);
     if (!plan_steps(&r)) return false;
-    r.loop = n > r.p;
     for (Instr *i = first;; i = i->next) {
         if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_words(&r, ir_result(i));
         if (i == last) break;

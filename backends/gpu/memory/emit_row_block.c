@@ -76,7 +76,7 @@ static bool begin_block(
     b->vectors = (int)((b->all + 16 * (int64_t)e->threads - 1) / (16 * (int64_t)e->threads));
     b->shared = tmp(e, "sh");
     b->apart = kernel_row_block(e->f, e->plan, i) == ROWS_APART;
-    b->whole = b->apart ? rows_at_multiples(e, w) : 16;
+    b->whole = b->apart ? (int)range_gcd(rows_at_multiples(e, w), b->row * b->bytes) : 16;
     b->n = n;
     LayoutVector v;
     layout_vector(l, w->unit_tile, (uint32_t)b->bytes, 4, 16, &v);

@@ -18,7 +18,7 @@ typedef struct RowBlock {
     int n, bytes, vectors;       /* rows; of an element; of a thread */
     bool words;                  /* the elements of a word are in neighbouring registers */
     bool apart;                  /* each row goes by the vectors around it (emit_row_gaps.c) */
-    int whole;                   /* bytes of which each row begins at a multiple, 16 at most */
+    int whole;                   /* bytes at multiples of which each row begins and ends, 16 at most */
     int64_t row, all;            /* elements of a row; bytes of all rows */
 } RowBlock;
 

@@ -4,13 +4,14 @@
 
 static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
 
-static bool from_memory(const Value *v)
+/* `left`: steps; each use of a value takes one. */
+static bool from_memory(const Value *v, int *left)
 {
     const Instr *i = v->def;
-    if (!is_tile(v) || !i) return false;
+    if (!is_tile(v) || !i || --*left < 0) return false;
     if (i->op == OP_LOAD || i->op == OP_GATHER) return true;
     for (int k = 0; k < i->n_operands; k++)
-        if (from_memory(ir_operand(i, k))) return true;
+        if (from_memory(ir_operand(i, k), left)) return true;
     return false;
 }
 
@@ -21,8 +22,9 @@ static Value *rows_wanted(const Instr *g, bool *transposed)
     Value *v = ir_result(g), *matrix = gather_matrix_of(v, transposed);
     MemParts m;
     bool told = false;
+    int left = 256;
     if (matrix || v->type->kind != TYPE_TILE || v->type->rank != 2 || !ir_mem_parts(g, &m)) return matrix;
-    for (int a = 0; a < m.rank; a++) told = told || from_memory(m.idx[a]);
+    for (int a = 0; a < m.rank; a++) told = told || from_memory(m.idx[a], &left);
     *transposed = false;
     return told && kernel_computes_operand(v) ? v : NULL;
 }

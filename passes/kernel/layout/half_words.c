@@ -81,7 +81,7 @@ static Known known(Ranges *r, const Value *v, int64_t row);
 
 static Known remainder_of(Known a, Known b, bool below_zero)
 {
-    if (b.step || b.value <= 0 || below_zero || a.step % b.value) return unknown;
+    if (b.step || b.value <= 0 || below_zero || a.step % b.value || a.value < 0) return unknown;
     return (Known){ 0, a.value % b.value };
 }
 

@@ -8,8 +8,9 @@
  *
  * Requires: a loop by ones that carries nothing but the order of its stores, whose steps load from tensors
  * that are only read, and store windows that lie apart: along one axis, by at least their extent from step to
- * step. Keeps: everything. Does not handle loops with copies in flight, and loops that carry sums, which
- * would be rounded otherwise. */
+ * step. Ranges prove that neither these positions nor the counter wrap. Keeps: everything. Does not handle
+ * loops with copies in flight, and loops that carry sums, which would be rounded otherwise. */
+#include "ir/analysis/range.h"
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>
 
@@ -21,20 +22,34 @@ static bool is_inside(const Block *b, const Instr *loop)
     return b != NULL;
 }
 
-/* How much v grows from step to step, if it depends on nothing else that changes in the loop; false: that is
- * not known. */
-static bool slope_of(const Value *v, const Instr *loop, int deep, int64_t *slope)
+typedef struct Reversal {
+    const Func *f;
+    const Instr *loop;
+    Ranges *ranges;
+    uint64_t reads; /* a bit for each tensor that is loaded from */
+    /* by parameter: the offset by which what is stored in different steps lies apart, and its axis */
+    const Value **at;
+    int *axis;
+    bool stores, no;
+} Reversal;
+
+/* How much v grows from step to step, if it depends on nothing else that changes in the loop and does not
+ * wrap; false: that is not known. */
+static bool slope_of(const Reversal *r, const Value *v, int deep, int64_t *slope)
 {
-    const Instr *d = v->def;
+    const Instr *d = v->def, *loop = r->loop;
     int64_t a, b, c;
     *slope = v == loop->blocks[0]->args[0];
     if (*slope || !is_inside(d ? d->block : v->block, loop)) return true;
-    if (!d || !deep) return false;
+    if (!d || !deep || !dtype_is_int(v->type->dtype)) return false;
     if (d->op == OP_CONST || d->op == OP_DIM) return true;
-    if (d->op == OP_CAST) return slope_of(ir_operand(d, 0), loop, deep - 1, slope);
+    if (d->op == OP_CAST)
+        return slope_of(r, ir_operand(d, 0), deep - 1, slope) &&
+               (!*slope || range_fits(range_of(r->ranges, ir_operand(d, 0)), v->type->dtype));
     if (d->op != OP_ADD && d->op != OP_SUB && d->op != OP_MUL) return false;
-    if (!slope_of(ir_operand(d, 0), loop, deep - 1, &a) || !slope_of(ir_operand(d, 1), loop, deep - 1, &b))
+    if (!slope_of(r, ir_operand(d, 0), deep - 1, &a) || !slope_of(r, ir_operand(d, 1), deep - 1, &b))
         return false;
+    if ((a || b) && !range_exact(r->ranges, v)) return false;
     if (d->op == OP_ADD) return !__builtin_add_overflow(a, b, slope);
     if (d->op == OP_SUB) return !__builtin_sub_overflow(a, b, slope);
     if (!a && !b) return true;
@@ -43,13 +58,12 @@ static bool slope_of(const Value *v, const Instr *loop, int deep, int64_t *slope
            !__builtin_mul_overflow(first ? a : b, c, slope);
 }
 
-typedef struct Reversal {
-    const Func *f;
-    const Instr *loop;
-    uint64_t reads;   /* a bit for each tensor that is loaded from */
-    const Value **at; /* by parameter: the offset by which what is stored in different steps lies apart */
-    bool stores, no;
-} Reversal;
+/* Whether counting from the end down to the start does not wrap, be there any step or none. */
+static bool counts_down(Ranges *r, const Instr *loop)
+{
+    const int64_t least = range_of_dtype(loop->blocks[0]->args[0]->type->dtype).lo;
+    return range_of(r, ir_operand(loop, 0)).lo > least && range_of(r, ir_operand(loop, 1)).lo > least;
+}
 
 /* Whether what the store writes in different steps lies apart, beside other stores to the tensor too. */
 static bool apart(Reversal *r, const Instr *store)
@@ -60,9 +74,10 @@ static bool apart(Reversal *r, const Instr *store)
         return false;
     for (int a = 0; a < m.rank; a++) {
         int64_t slope, extent = extents && extents->v[a] > 0 ? extents->v[a] : 1;
-        if (r->at[m.param] && r->at[m.param] != m.idx[a]) continue;
-        if (!slope_of(m.idx[a], r->loop, DEEP, &slope) || llabs(slope) < extent) continue;
+        if (r->at[m.param] && (r->at[m.param] != m.idx[a] || r->axis[m.param] != a)) continue;
+        if (!slope_of(r, m.idx[a], DEEP, &slope) || llabs(slope) < extent) continue;
         r->at[m.param] = m.idx[a];
+        r->axis[m.param] = a;
         return true;
     }
     return false;
@@ -106,17 +121,21 @@ bool kernel_pass_backwards(KernelContext *c)
 {
     uint64_t read = 0;
     bool changed = false;
+    Ranges *ranges = NULL;
     if (c->specialized) return false;
     for (Instr *i = c->f->body->first; i; i = i->next) {
         int64_t step;
         if (i->op != OP_FOR) continue;
-        Reversal r = {
-            .f = c->f, .loop = i, .at = arena_array(&c->s->arena, const Value *, (size_t)c->f->n_params)
-        };
+        Reversal r = { .f = c->f,
+            .loop = i,
+            .at = arena_array(&c->s->arena, const Value *, (size_t)c->f->n_params),
+            .axis = arena_array(&c->s->arena, int, (size_t)c->f->n_params) };
         if (!ir_over_programs(i) && !ir_loop_is(i, LOOP_EDGE) && only_tokens(i) &&
             ir_is_const(ir_operand(i, 2), &step) && step == 1) {
+            if (!ranges) ranges = ranges_new(c->f);
+            r.ranges = ranges;
             ir_walk(i->blocks[0], look_at, &r);
-            if (!r.no && r.stores && (r.reads & read)) {
+            if (!r.no && r.stores && (r.reads & read) && counts_down(ranges, i)) {
                 ir_set_attr(c->s, i, a_int(ATTR_BACKWARDS, 1));
                 changed = true;
                 continue;

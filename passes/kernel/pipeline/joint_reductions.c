@@ -131,6 +131,14 @@ static void join(Joint *j, Instr *i, int64_t bytes)
     j->changed = true;
 }
 
+/* Whether it reads what the kernel also stores. The CTAs of a cluster meet at the reduction behind it, before
+ * one of them stores what another has read (KernelPlan.reads_before). */
+static bool reads_stored(const Joint *j, const Instr *i)
+{
+    MemParts m;
+    return i->op == OP_LOAD && ir_mem_parts(i, &m) && j->f->params[m.param].kind != PARAM_IN;
+}
+
 static void join_from(Joint *j, Instr *first)
 {
     const Instr *end = ir_terminator(first->block);
@@ -143,6 +151,7 @@ static void join_from(Joint *j, Instr *first)
     j->bytes_left = MOST_BYTES - bytes_of_parts(j, first);
     for (Instr *i = first->next, *next; i && i != end && !i->n_blocks && j->n < MOST_JOINT; i = next) {
         next = i->next;
+        if (j->p->reads_before && reads_stored(j, i)) return;
         int64_t bytes = bytes_of_parts(j, i);
         if (bytes) join(j, i, bytes);
     }

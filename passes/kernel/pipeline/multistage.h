@@ -25,6 +25,8 @@ typedef struct Staging {
     int64_t common, limit;
     VEC(Region) regions;
     VEC(Single) singles;
+    /* Loops with positions that only such loads took. To sweep them earlier would erase listed loads, too. */
+    VEC(Block *) bodies;
 } Staging;
 
 static inline bool stage_amd(const Staging *c) { return c->p->target->kind == TARGET_HIP; }

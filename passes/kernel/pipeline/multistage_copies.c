@@ -193,7 +193,7 @@ static void read_stages(Staging *c, Builder *b, const StageGroups *all)
     /* Not earlier, because the builder may be positioned before one of them. */
     for (int j = 0; j < all->n; j++)
         for (int k = 0; k < all->data[j].n; k++) stage_erase(all->data[j].loads[k]);
-    ir_sweep(b->block); /* positions that only these loads took */
+    vec_push(&c->s->arena, &c->bodies, b->block);
 }
 
 void stage_by_copies(Staging *c, Instr *loop, Instr **loads, const int *stages, int n)

@@ -217,6 +217,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
         if (l && !ahead) stage_alone(&c, l);
         if (ahead && !kernel_step(p, PASS_MULTISTAGE, stage_ahead, &(Staged){ &c, i, limit })) return;
     }
+    for (size_t i = 0; i < c.bodies.len; i++) ir_sweep(c.bodies.data[i]);
     wait_together(f->body);
 }
 

@@ -12,20 +12,34 @@
  * next step beside it. */
 #include "passes/kernel/pipeline/multistage.h"
 
-/* Whether an operand of a product is computed from the tile by element-wise operations, repetition and
- * joins. */
-bool kernel_computes_operand(const Value *v)
+/* The tiles that are computed from one, each once. */
+enum { MOST_FOLLOWED = 256 };
+
+typedef struct Followed {
+    const Value *all[MOST_FOLLOWED];
+    int n;
+} Followed;
+
+static bool computes_operand(Followed *x, const Value *v)
 {
+    for (int k = 0; k < x->n; k++)
+        if (x->all[k] == v) return false;
+    if (x->n == MOST_FOLLOWED) return false;
+    x->all[x->n++] = v;
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MMA_SYNC && u != &i->operands[2]) return true;
         if ((op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_PERMUTE ||
                 i->op == OP_RESHAPE || i->op == OP_CONCAT) &&
-            i->n_results == 1 && kernel_computes_operand(ir_result(i)))
+            i->n_results == 1 && computes_operand(x, ir_result(i)))
             return true;
     }
     return false;
 }
+
+/* Whether an operand of a product is computed from the tile by element-wise operations, repetition and
+ * joins. */
+bool kernel_computes_operand(const Value *v) { return computes_operand(&(Followed){ .n = 0 }, v); }
 
 /* Steps of a walk back from an operand. Each use of a value counts. */
 enum { MOST_STEPS = 256, NARROWEST = 4 /* bytes, of cp.async */ };
