@@ -284,14 +284,9 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
     line(e, "}");
 }
 
-/* The stride of an axis as text; *known: it is a number, which is not negative. Others may be: rows of a view
- * may go backwards. */
-static const char *stride_of(Emit *e, const Window *w, int axis, bool *known)
-{
-    const char *stride = window_stride(e, w->param, axis);
-    *known = *stride >= '0' && *stride <= '9';
-    return stride;
-}
+/* Whether the elements of an axis may lie backwards in memory, as those of a view may. */
+static bool may_go_back(const Emit *e, const Window *w, int axis)
+{ return e->f->params[w->param].stride[axis] == FACT_UNKNOWN || e->f->params[w->param].stride[axis] < 0; }
 
 const char *cp_async_tensor_end(Emit *e, const Window *w)
 {
@@ -318,11 +313,9 @@ static void ends_near(const CpAsync *x, Reach *r)
     for (int a = 0; a < x->way.rank; a++)
         c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
     const char *end = cp_async_tensor_end(e, w), *back = "";
-    for (int a = 0; a < x->way.rank; a++) {
-        bool known;
-        const char *stride = stride_of(e, w, a, &known);
-        if (!known && x->way.shape[a] > 1) back = str(e, "%s || %s < 0", back, stride);
-    }
+    for (int a = 0; a < x->way.rank; a++)
+        if (may_go_back(e, w, a) && x->way.shape[a] > 1)
+            back = str(e, "%s || %s < 0", back, window_stride(e, w->param, a));
     /* Windows copied as blocks gain nothing from this (bench/notes/decisions.md, "The emitter"). */
     if (!x->way.blocks) {
         r->end = tmp(e, "end");
