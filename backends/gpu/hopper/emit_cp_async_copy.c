@@ -292,11 +292,10 @@ const char *cp_async_tensor_end(Emit *e, const Window *w)
 {
     const char *all = "1";
     for (int a = 0; a < w->rank; a++) {
-        bool known;
-        const char *stride = stride_of(e, w, a, &known),
-                   *last = str(e, "%s - 1", window_extent(e, w->param, a));
-        all = known ? str(e, "%s + (i64)(%s) * %s", all, last, stride)
-                    : str(e, "%s + (%s > 0 ? (i64)(%s) * %s : 0)", all, stride, last, stride);
+        const char *stride = window_stride(e, w->param, a);
+        const char *last = str(e, "(i64)(%s - 1) * %s", window_extent(e, w->param, a), stride);
+        all = may_go_back(e, w, a) ? str(e, "%s + (%s > 0 ? %s : 0)", all, stride, last)
+                                   : str(e, "%s + %s", all, last);
     }
     return str(
         e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
@@ -313,8 +312,8 @@ static void ends_near(const CpAsync *x, Reach *r)
     for (int a = 0; a < x->way.rank; a++)
         c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
     const char *end = cp_async_tensor_end(e, w), *back = "";
-    for (int a = 0; a < x->way.rank; a++)
-        if (may_go_back(e, w, a) && x->way.shape[a] > 1)
+    for (int a = 0; a < w->rank; a++)
+        if (!(w->picked >> a & 1) && may_go_back(e, w, a))
             back = str(e, "%s || %s < 0", back, window_stride(e, w->param, a));
     /* Windows copied as blocks gain nothing from this (bench/notes/decisions.md, "The emitter"). */
     if (!x->way.blocks) {
