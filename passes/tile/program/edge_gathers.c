@@ -239,7 +239,10 @@ void edge_load_gathers(Edge *e)
         ir_set_attr(e->c->session, e->loaded.data[k], a_int(ATTR_MASKED, 0));
     for (size_t k = 0; k < e->gathers.len; k++) {
         Instr *gather = e->gathers.data[k].gather;
-        if (gather->block == e->f->body) continue; /* in front of the conditions */
+        if (gather->block == e->f->body) { /* in front of the conditions */
+            erase_window(e->gathers.data[k].inside);
+            continue;
+        }
         ir_replace(ir_result(gather), e->gathers.data[k].inside);
         ir_erase(gather);
     }
