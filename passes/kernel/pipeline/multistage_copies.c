@@ -179,6 +179,29 @@ static void next_stages(Instr *loop, const StageGroups *all)
     }
 }
 
+/* Erases what gives a position that nothing takes any more, and what was computed or read for it alone. */
+static void erase_position(Staging *c, Value *v)
+{
+    Instr *i = v->def;
+    if (!i || !i->block || v->uses || i->n_results != 1 || i->n_blocks || ir_has_effects(i)) return;
+    const int n = i->n_operands;
+    Value **took = arena_array(&c->s->arena, Value *, (size_t)n);
+    for (int k = 0; k < n; k++) took[k] = ir_operand(i, k);
+    ir_erase(i);
+    for (int k = 0; k < n; k++) erase_position(c, took[k]);
+}
+
+/* Erases the load, and the positions that it alone took. What else nobody uses stays: loops in this one may
+ * hold loads that are still to be staged. */
+static void erase_load(Staging *c, Instr *load)
+{
+    const int n = load->n_operands;
+    Value **took = arena_array(&c->s->arena, Value *, (size_t)n);
+    for (int k = 0; k < n; k++) took[k] = ir_operand(load, k);
+    stage_erase(load);
+    for (int k = 0; k < n; k++) erase_position(c, took[k]);
+}
+
 /* Replaces the loads by views of the stages that hold their tiles. */
 static void read_stages(Staging *c, Builder *b, const StageGroups *all)
 {
@@ -192,8 +215,7 @@ static void read_stages(Staging *c, Builder *b, const StageGroups *all)
         }
     /* Not earlier, because the builder may be positioned before one of them. */
     for (int j = 0; j < all->n; j++)
-        for (int k = 0; k < all->data[j].n; k++) stage_erase(all->data[j].loads[k]);
-    ir_sweep(b->block); /* positions that only these loads took */
+        for (int k = 0; k < all->data[j].n; k++) erase_load(c, all->data[j].loads[k]);
 }
 
 void stage_by_copies(Staging *c, Instr *loop, Instr **loads, const int *stages, int n)
