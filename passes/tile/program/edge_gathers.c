@@ -236,7 +236,8 @@ void edge_find_gathers(Edge *e)
 void edge_load_gathers(Edge *e)
 {
     for (size_t k = 0; k < e->loaded.len; k++)
-        ir_set_attr(e->c->session, e->loaded.data[k], a_int(ATTR_MASKED, 0));
+        if (e->loaded.data[k]->block != e->f->body)
+            ir_set_attr(e->c->session, e->loaded.data[k], a_int(ATTR_MASKED, 0));
     for (size_t k = 0; k < e->gathers.len; k++) {
         Instr *gather = e->gathers.data[k].gather;
         if (gather->block == e->f->body) { /* in front of the conditions */

@@ -116,14 +116,15 @@ static void divide(Edge *e, Value *cond)
     Builder edge = ir_at_end(both->blocks[1]), whole = ir_at_end(both->blocks[0]);
     for (const Instr *i = cond->def->next; i != both; i = i->next)
         if (i->op != OP_TOKEN) ir_clone(&edge, i, &map);
-    for (size_t k = 0; k < e->windows.len; k++)
-        ir_set_attr(e->c->session, e->windows.data[k], a_int(ATTR_MASKED, 0));
     for (Instr *i = cond->def->next, *next; i != both; i = next) {
         next = i->next;
         if (i->op == OP_TOKEN) continue;
         ir_unlink(i);
         ir_place(&whole, i);
     }
+    for (size_t k = 0; k < e->windows.len; k++) /* what is in front of the conditions keeps its mask */
+        if (e->windows.data[k]->block != body)
+            ir_set_attr(e->c->session, e->windows.data[k], a_int(ATTR_MASKED, 0));
     ir_build(&edge, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     ir_build(&whole, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
 }
