@@ -57,6 +57,7 @@ typedef enum MmaKind {
     MMA_AMX_BF16,
     MMA_AMX_F16,
     MMA_AMX_I8,
+    MMA_I8_PAIRS, /* x86's sums of two products of 8-bit integers, if they fit 16 bits (thin_pairs.c) */
     MMA_I8_THIN /* x86's dot products of four 8-bit integers, of which thin.c makes one operand unsigned */
 } MmaKind;
 
