@@ -335,7 +335,9 @@ static void emit_function(Kernel *x, LLVMValueRef f)
 void mma_emit(Gen *g, Step *s)
 {
     if (s->thin) {
+        g->reduces_strength = true;
         thin_emit(g, s);
+        g->reduces_strength = false;
         return;
     }
     if (s->joined) return;
