@@ -240,8 +240,6 @@ typedef struct Plan {
     bool named; /* every tile with a name gets a buffer, where a debugger finds it */
 } Plan;
 
-/* as_written.c: before the plan. */
-void cpu_as_written(Func *, const CpuTarget *);
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, const BackendOptions *);
 void cpu_buffers(Plan *);
 /* keep.c: which operands stay packed, and the bytes of a buffer with all its places. */

@@ -112,6 +112,8 @@ Buf *plan_in_place(Plan *, Value *a, DType);
  * of it is in range. */
 bool in_place_window(const Func *, const Instr *mma, int64_t depth);
 
+/* as_written.c: rows whose maximum need not be speculated, before the plan. */
+void cpu_as_written(Func *, const CpuTarget *);
 /* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
 void cpu_few_rows(Session *, Func *);
 /* keep.c: the part of an operand B, in groups of rows, that programs pack: others find it packed. */
