@@ -422,6 +422,7 @@ static void print_product(const Plan *p, const Step *s, Text *out)
         s->zero_acc ? " zero" : "");
     if (!s->thin && s->a->form == FORM_DENSE) text_puts(out, "A as it lies, ");
     if (!s->thin && s->a->in_memory) text_puts(out, "A from memory where in range, ");
+    if (s->mma == MMA_I8_PAIRS) text_puts(out, "by sums of pairs that fit 16 bits, instead of ");
     mma_unit_print(p->target, s->instr, out);
     if (s->thin || p->amx) return;
     text_printf(out, "; %d sums in %d registers, %lld deep with %lld KB packed for a second cache of %lld KB",
