@@ -280,6 +280,8 @@ static inline bool search_is_less(double a, double b) { return a < b * 0.9999; }
 /* search_points.c: adds a point without an estimate, unless `require` rejects it; false: it does.
  * search.c: the best point that is none of these; -1: there is none. */
 bool search_add(Search *, const uint8_t *at);
+/* The point with these values; NULL: there is none. */
+const SearchPoint *search_find(const Search *, const uint8_t *at);
 int search_best(const Search *, const int *but, int n);
 /* The best points of different tiles, at most so many; how many there are. */
 int search_best_of_different_tiles(const Search *, int *tops, int most);
