@@ -297,6 +297,7 @@ bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
         .n_bindings = v->n_fixed,
         .facts = &v->facts,
         .options = &o,
-        .device = v->problem->device };
+        .device = v->problem->device,
+        .thorough = v->problem->thorough };
     return search_configuration(s, &p, r);
 }
