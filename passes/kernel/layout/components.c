@@ -82,24 +82,89 @@ static int record_axis(Layouter *c, const Group *g, int rank, const int64_t *sha
     return n == record && records >= c->p->target->wave ? first : -1;
 }
 
-const Layout *group_of_records(Layouter *c, const Group *g, int rank, const int64_t *shape)
+/* How many records that lie side by side a lane has, along their last axis in front of which a record begins.
+ * Records of bytes or of 16 bits: as many as have 16 bytes or an odd number of pieces of 16 bytes, which
+ * lanes read and write without bank conflicts, but no more than give the components of the widest elements
+ * one access. */
+static int32_t records_together(const Layouter *c, const Group *g, int rank, const int64_t *shape, int first)
+{
+    enum { PIECE = 16 };
+    int64_t bytes = g->access_elem, records = 1, threads = (int64_t)c->p->target->wave * c->p->warps;
+    int32_t n = PIECE;
+    if (g->access_elem < 1 || g->access_elem > 2 || first < 1 || c->p->target->kind != TARGET_CUDA) return 1;
+    for (int a = first; a < rank; a++) bytes *= shape[a];
+    for (int a = 0; a < first; a++) records *= shape[a];
+    n = PIECE / (int32_t)range_gcd(bytes, PIECE);
+    while (n > 1 && (n * c->widest > PIECE || shape[first - 1] % n || records < n * threads)) n /= 2;
+    return n;
+}
+
+/* The layout of records of another shape that are loaded or stored, which the group's records are by a
+ * reshape, as those of a pack of programs; NULL: there is none. */
+static const Layout *reshaped_records(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK];
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    for (int k = 0; k < 2 && !g->access_bytes && !g->visiting; k++) {
+        const Instr *i = k ? g->reshape_to : g->reshape;
+        Value *own = !i ? NULL : k ? ir_operand(i, 0) : ir_result(i);
+        Value *other = !i ? NULL : k ? ir_result(i) : ir_operand(i, 0);
+        bool same = own && own->type->rank == rank && group_takes_now(c, other);
+        for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == shape[a];
+        if (!same || !group_of(c, other)->access_bytes ||
+            record_axis(c, group_of(c, other), other->type->rank, other->type->shape) < 0)
+            continue;
+        g->visiting = true;
+        group_assign(c, other);
+        g->visiting = false;
+        if (!other->type->layout) continue;
+        const Layout *l = layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, other->type), rank, tile);
+        if (l) return l;
+    }
+    return NULL;
+}
+
+/* The layout of components in the lanes that have the records; NULL: the group has no such, or is accessed
+ * itself. */
+static const Layout *where_records_are(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    const Instr *i = g->moved;
+    if (!i || i->op != OP_SLICE || g->mma || g->ordered || g->access_bytes || g->visiting) return NULL;
+    Value *of = ir_operand(i, 0);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    bool same = ir_result(i)->type->rank == rank && ir_result(i)->type->shape[axis] == 1;
+    for (int a = 0; a < rank && same; a++) same = ir_result(i)->type->shape[a] == shape[a];
+    if (!same || !group_takes_now(c, of)) return NULL;
+    int first = record_axis(c, group_of(c, of), rank, of->type->shape);
+    if (first < 0 || first > axis) return NULL;
+    g->visiting = true;
+    group_assign(c, of);
+    g->visiting = false;
+    return of->type->layout ? layout_slice(&c->s->arena, layouts_get(&c->p->layouts, of->type), axis, true)
+                            : NULL;
+}
+
+const Layout *group_of_records(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
         order[TILE_MAX_RANK];
     int first = c->p->cluster > 1 ? -1 : record_axis(c, g, rank, shape), left_lanes = c->p->target->wave,
         left_warps = c->p->warps;
-    if (first < 0) return NULL;
+    if (first < 0) return c->p->cluster > 1 ? NULL : where_records_are(c, g, rank, shape);
+    const Layout *reshaped = reshaped_records(c, g, rank, shape);
+    if (reshaped) return reshaped;
     for (int k = 0; k < rank; k++) {
         int a = order[k] = rank - 1 - k;
         bool part = a >= first;
         tile[a] = (int32_t)shape[a];
         per[a] = lanes[a] = warps[a] = 1;
         while (part && tile[a] % (2 * per[a]) == 0) per[a] *= 2;
-        while (!part && left_lanes > 1 && lanes[a] < tile[a]) {
+        if (a == first - 1) per[a] = records_together(c, g, rank, shape, first);
+        while (!part && left_lanes > 1 && per[a] * lanes[a] < tile[a]) {
             lanes[a] *= 2;
             left_lanes /= 2;
         }
-        while (!part && left_warps % 2 == 0 && lanes[a] * warps[a] < tile[a]) {
+        while (!part && left_warps % 2 == 0 && per[a] * lanes[a] * warps[a] < tile[a]) {
             warps[a] *= 2;
             left_warps /= 2;
         }
