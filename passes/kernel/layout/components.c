@@ -82,21 +82,40 @@ static int record_axis(Layouter *c, const Group *g, int rank, const int64_t *sha
     return n == record && records >= c->p->target->wave ? first : -1;
 }
 
-/* How many records that lie side by side a lane has, along their last axis in front of which a record begins.
- * Records of bytes or of 16 bits: as many as have 16 bytes or an odd number of pieces of 16 bytes, which
- * lanes read and write without bank conflicts, but no more than give the components of the widest elements
- * one access. */
-static int32_t records_together(const Layouter *c, const Group *g, int rank, const int64_t *shape, int first)
+/* The bytes that a lane has at a time of what an operation loads or stores: an element, or a row of fewer
+ * than 16 bytes. Of rows that are records it may have several, so that what all of them begin at multiples of
+ * counts. */
+static void note_widest(void *user, Instr *i)
 {
-    enum { PIECE = 16 };
-    int64_t bytes = g->access_elem, records = 1, threads = (int64_t)c->p->target->wave * c->p->warps;
-    int32_t n = PIECE;
+    enum { VECTOR = 16, WORD = 4 };
+    Layouter *c = user;
+    MemParts m;
+    const Value *v = NULL;
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) v = m.result ? m.result : m.values[0];
+    if (!v || v->id >= c->n || !group_takes(v)) return;
+    const Type *t = v->type;
+    int64_t elem = dtype_bytes(t->dtype), row = t->rank > 1 ? t->shape[t->rank - 1] * elem : elem;
+    bool record = row < VECTOR && row > elem;
+    if (type_elements(t) * elem <= c->p->target->wave * (record ? row : elem)) return;
+    bool whole = record && record_axis(c, group_of(c, v), t->rank, t->shape) >= 0;
+    if (record) elem = whole ? range_gcd(row, VECTOR) : VECTOR;
+    if (whole && WORD / range_gcd(row, WORD) > c->together) c->together = (int)(WORD / range_gcd(row, WORD));
+    if (elem > c->widest) c->widest = (int)elem;
+}
+
+/* How many records that lie side by side a lane has, along the axis in front of them. Records of bytes or of
+ * 16 bits: as many as have 16 bytes of the widest tile, or 32 where they have no whole words else. */
+static int32_t records_together(Layouter *c, const Group *g, int rank, const int64_t *shape, int first)
+{
+    enum { VECTOR = 16 };
+    int64_t records = 1, threads = (int64_t)c->p->target->wave * c->p->warps;
     if (g->access_elem < 1 || g->access_elem > 2 || first < 1 || c->p->target->kind != TARGET_CUDA) return 1;
-    for (int a = first; a < rank; a++) bytes *= shape[a];
+    if (!c->widest) ir_walk(c->f->body, note_widest, c);
     for (int a = 0; a < first; a++) records *= shape[a];
-    n = PIECE / (int32_t)range_gcd(bytes, PIECE);
-    while (n > 1 && (n * c->widest > PIECE || shape[first - 1] % n || records < n * threads)) n /= 2;
-    return n;
+    int32_t n = c->widest ? VECTOR / c->widest : 1;
+    if (n < c->together) n = c->together * c->widest <= 2 * VECTOR ? c->together : 1;
+    while (n > 1 && (shape[first - 1] % n || records < n * threads)) n /= 2;
+    return n < c->together ? 1 : n;
 }
 
 /* The layout of records of another shape that are loaded or stored, which the group's records are by a
@@ -124,8 +143,19 @@ static const Layout *reshaped_records(Layouter *c, Group *g, int rank, const int
     return NULL;
 }
 
-/* The layout of components in the lanes that have the records; NULL: the group has no such, or is accessed
- * itself. */
+/* Whether lanes have neighbouring records along the axis. */
+static bool has_neighbours(const Layout *l, int axis)
+{
+    int32_t at[TILE_MAX_RANK];
+    for (uint32_t r = 0; r < layout_regs(l); r++) {
+        layout_element(l, r, 0, 0, 0, at);
+        if (at[axis] == 1) return true;
+    }
+    return false;
+}
+
+/* The layout of components in the lanes that have neighbouring records; NULL: the group has no such, or is
+ * accessed itself. */
 static const Layout *where_records_are(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     const Instr *i = g->moved;
@@ -136,12 +166,12 @@ static const Layout *where_records_are(Layouter *c, Group *g, int rank, const in
     for (int a = 0; a < rank && same; a++) same = ir_result(i)->type->shape[a] == shape[a];
     if (!same || !group_takes_now(c, of)) return NULL;
     int first = record_axis(c, group_of(c, of), rank, of->type->shape);
-    if (first < 0 || first > axis) return NULL;
+    if (first < 1 || first > axis) return NULL;
     g->visiting = true;
     group_assign(c, of);
     g->visiting = false;
-    return of->type->layout ? layout_slice(&c->s->arena, layouts_get(&c->p->layouts, of->type), axis, true)
-                            : NULL;
+    const Layout *l = of->type->layout ? layouts_get(&c->p->layouts, of->type) : NULL;
+    return l && has_neighbours(l, first - 1) ? layout_slice(&c->s->arena, l, axis, true) : NULL;
 }
 
 const Layout *group_of_records(Layouter *c, Group *g, int rank, const int64_t *shape)

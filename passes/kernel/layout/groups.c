@@ -178,10 +178,9 @@ static void note_copy(Layouter *c, const Instr *i)
 /* A load or a store needs vectors along the axis that is contiguous in memory. Among several, the access that
  * moves the most bytes decides. A load has priority over a store of equal size, because a store can stage its
  * value. */
-static void note_wide(Layouter *c, Group *g, const Value *v, bool loads, int axis, int width)
+static void note_wide(Group *g, const Value *v, bool loads, int axis, int width)
 {
     int elem = dtype_bytes(v->type->dtype);
-    if (elem > c->widest && type_elements(v->type) > c->p->target->wave) c->widest = elem;
     int64_t bytes = 2 * type_elements(v->type) * elem + loads;
     g->in_vectors += type_elements(v->type);
     if (bytes <= g->access_bytes) return;
@@ -215,7 +214,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
     g->given++;
     note_shift(c, g, i, v, axis);
-    note_wide(c, g, v, i->op == OP_LOAD, axis, wanted_width(c, i));
+    note_wide(g, v, i->op == OP_LOAD, axis, wanted_width(c, i));
     note_window(c, g, i, m);
 }
 
@@ -247,7 +246,7 @@ static void note_indexed(Layouter *c, const Instr *i)
     const Value *v = m.result ? m.result : m.values[0];
     if (!group_takes_now(c, v)) return;
     int n = kernel_indexed_run(c->f, &c->ranges, i, &axis);
-    if (n > 1) note_wide(c, group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
+    if (n > 1) note_wide(group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
     else if (!looks_up(c, i, &m)) group_of(c, v)->one_by_one += type_elements(v->type);
 }
 
@@ -338,7 +337,7 @@ static void note_read(Layouter *c, const Instr *i)
     const Value *v = ir_result(i), *stage = ir_operand(i, 0);
     if (!stage->def || stage->def->op != OP_SHARED_STAGE || v->type->rank != 2 || !group_takes_now(c, v))
         return;
-    note_wide(c, group_of(c, v), v, true, group_copied(c, i)->order[0], 16);
+    note_wide(group_of(c, v), v, true, group_copied(c, i)->order[0], 16);
 }
 
 static void note_memory(Layouter *c, Instr *i)

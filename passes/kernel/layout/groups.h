@@ -70,9 +70,9 @@ typedef struct Layouter {
     int *parent; /* union-find over value ids */
     Group **g;   /* of values that stand for their group; NULL until one is asked for */
     uint32_t n;
-    int widest;        /* bytes of the widest elements of a tile that is loaded or stored */
-    Ranges *ranges;    /* NULL until they are asked for, by group_all alone */
-    CheapValues cheap; /* of those that have numbers below n, until operands get the layouts they need */
+    int widest, together; /* what components.c notes of loads and stores; 0: it has not been asked for */
+    Ranges *ranges;       /* NULL until they are asked for, by group_all alone */
+    CheapValues cheap;    /* of those that have numbers below n, until operands get the layouts they need */
     const Layout *slice, *slice_of; /* the slice that a value asked for last, and of which layout it is */
     int slice_axis;
 } Layouter;
