@@ -197,6 +197,15 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     return old;
 }
 
+/* The word of elements that were accessed. The halves of gathered floats come together where the C compiler
+ * does not see it: else it would take the word apart again and keep a register for each of them. */
+static const char *word_of(Emit *e, const Indexed *x, const char *const *xs, int n)
+{
+    if (x->bits != x->d && n == 2 && e->target->kind == TARGET_CUDA)
+        return str(e, "%s(%s, %s, 0x5410u)", use(e, "byte_perm"), xs[0], xs[1]);
+    return pack_expr(e, x->bits, xs, n);
+}
+
 static void access_all(Emit *e, const Indexed *x, const char *base)
 {
     int regs = x->l ? (int)layout_regs(x->l) : 1, pw = x->m.result && x->l ? per_word(x->d) : 1,
@@ -216,7 +225,7 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
             xs[k] = access_element(e, x, base, r);
         }
         if (x->result && x->l)
-            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), pack_expr(e, x->bits, xs, here));
+            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
