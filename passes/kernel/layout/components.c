@@ -118,8 +118,40 @@ static int32_t records_together(Layouter *c, const Group *g, int rank, const int
     return n < c->together ? 1 : n;
 }
 
-/* The layout of records of another shape that are loaded or stored, which the group's records are by a
- * reshape, as those of a pack of programs; NULL: there is none. */
+/* Whether lanes have neighbouring records along the axis. */
+static bool has_neighbours(const Layout *l, int axis)
+{
+    int32_t at[TILE_MAX_RANK];
+    for (uint32_t r = 0; r < layout_regs(l); r++) {
+        layout_element(l, r, 0, 0, 0, at);
+        if (at[axis] == 1) return true;
+    }
+    return false;
+}
+
+/* The layout of records that are sums of neighbouring ones, as of pairs of pixels, in the lanes that have
+ * these; NULL: there is none. */
+static const Layout *summed_records(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    const Instr *i = g->reduced;
+    if (!i || g->access_bytes || g->visiting || ir_result(i)->type->rank != rank) return NULL;
+    for (int a = 0; a < rank; a++)
+        if (ir_result(i)->type->shape[a] != shape[a]) return NULL;
+    Value *of = ir_operand(i, 0);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    if (!group_takes_now(c, of) ||
+        record_axis(c, group_of(c, of), of->type->rank, of->type->shape) != axis + 1)
+        return NULL;
+    g->visiting = true;
+    group_assign(c, of);
+    g->visiting = false;
+    const Layout *l = of->type->layout ? layouts_get(&c->p->layouts, of->type) : NULL;
+    return l && has_neighbours(l, axis) ? layout_slice(&c->s->arena, l, axis, false) : NULL;
+}
+
+/* The layout of records of another shape that are loaded or stored, or are in turn made of such that lie side
+ * by side, which the group's records are by a reshape, as those of a pack of programs; NULL: there is none.
+ */
 static const Layout *reshaped_records(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -130,28 +162,18 @@ static const Layout *reshaped_records(Layouter *c, Group *g, int rank, const int
         Value *other = !i ? NULL : k ? ir_result(i) : ir_operand(i, 0);
         bool same = own && own->type->rank == rank && group_takes_now(c, other);
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == shape[a];
-        if (!same || !group_of(c, other)->access_bytes ||
-            record_axis(c, group_of(c, other), other->type->rank, other->type->shape) < 0)
-            continue;
+        int first = same ? record_axis(c, group_of(c, other), other->type->rank, other->type->shape) : -1;
+        bool accessed = same && group_of(c, other)->access_bytes;
+        if (first < 0 || (!accessed && (k || first < 1))) continue;
         g->visiting = true;
         group_assign(c, other);
         g->visiting = false;
         if (!other->type->layout) continue;
+        if (!accessed && !has_neighbours(layouts_get(&c->p->layouts, other->type), first - 1)) continue;
         const Layout *l = layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, other->type), rank, tile);
         if (l) return l;
     }
     return NULL;
-}
-
-/* Whether lanes have neighbouring records along the axis. */
-static bool has_neighbours(const Layout *l, int axis)
-{
-    int32_t at[TILE_MAX_RANK];
-    for (uint32_t r = 0; r < layout_regs(l); r++) {
-        layout_element(l, r, 0, 0, 0, at);
-        if (at[axis] == 1) return true;
-    }
-    return false;
 }
 
 /* The layout of components in the lanes that have neighbouring records; NULL: the group has no such, or is
@@ -181,8 +203,9 @@ const Layout *group_of_records(Layouter *c, Group *g, int rank, const int64_t *s
     int first = c->p->cluster > 1 ? -1 : record_axis(c, g, rank, shape), left_lanes = c->p->target->wave,
         left_warps = c->p->warps;
     if (first < 0) return c->p->cluster > 1 ? NULL : where_records_are(c, g, rank, shape);
-    const Layout *reshaped = reshaped_records(c, g, rank, shape);
-    if (reshaped) return reshaped;
+    const Layout *given = reshaped_records(c, g, rank, shape);
+    if (!given) given = summed_records(c, g, rank, shape);
+    if (given) return given;
     for (int k = 0; k < rank; k++) {
         int a = order[k] = rank - 1 - k;
         bool part = a >= first;

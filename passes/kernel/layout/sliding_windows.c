@@ -121,13 +121,14 @@ static bool has_room(Slider *c, const Sliding *w)
         c->f, &c->ranges, w->m.idx[w->unit]->type->dtype, w->base, w->constant, 2 * w->run);
 }
 
-/* Finds the longest runs of whole words that each lane has; false: it has none. */
+/* Finds the longest runs that each lane has: of 16 bytes, and of elements of 8 and 16 bits also shorter ones
+ * of whole words; false: it has none. */
 static bool find_runs(Slider *c, Sliding *w)
 {
     const Layout *l = layouts_get(&c->p->layouts, w->m.result->type);
-    int word = 4 / dtype_bytes(w->m.result->type->dtype);
-    while (w->run > 1 && w->run >= word && !window_has_runs(l, w->axis, w->run)) w->run /= 2;
-    return w->run > 1 && w->run >= word;
+    int word = 4 / dtype_bytes(w->m.result->type->dtype), least = word > 1 ? word : w->run;
+    while (w->run >= least && !window_has_runs(l, w->axis, w->run)) w->run /= 2;
+    return w->run >= least;
 }
 
 static void slide(void *user, Instr *i)
