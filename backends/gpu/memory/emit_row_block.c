@@ -291,10 +291,10 @@ static void load_piece(const RowBlock *b)
     line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(b, NULL, 0), use(e, "sts_b128"), b->shared, words);
     end_blocks(e, 2);
     begin_elements(b);
-    const char *inside = b->before ? str(e, "k < %s && %s + k >= 0", b->rows, b->before)
-                                   : str(e, "k < %s", b->rows),
-               *from = str(e, "%s(at)", use(e, str(e, "ldg_%s", dtype_name(b->bits))));
-    if (b->filled) from = str(e, "%s ? %s : 0", inside, from);
+    const char *from = str(e, "%s(at)", use(e, str(e, "ldg_%s", dtype_name(b->bits))));
+    if (b->filled)
+        from =
+            str(e, "k < %s%s ? %s : 0", b->rows, b->before ? str(e, " && %s + k >= 0", b->before) : "", from);
     line(e, "%s(to, %s);", use(e, str(e, "sts_%s", dtype_name(b->bits))), from);
     end_blocks(e, 3);
     barrier(e);

@@ -161,12 +161,14 @@ bool pack_varies(Pack *p)
 typedef struct Loops {
     const Pack *p;
     int all, unlike; /* loops; those of which programs run different numbers of steps */
+    bool combine;    /* tiles by a function, as grouped-steps does for several steps together */
 } Loops;
 
 static void count_loops(void *loops, Instr *i)
 {
     Loops *l = loops;
     l->all += is_loop(i);
+    l->combine |= op_family(i->op) == OPS_COMBINED;
     l->unlike += pack_loop_differs(l->p, i);
 }
 
@@ -174,5 +176,5 @@ bool pack_has_unlike_loops(const Pack *p)
 {
     Loops l = { .p = p };
     ir_walk(p->f->body, count_loops, &l);
-    return l.all && l.all == l.unlike;
+    return l.all && l.all == l.unlike && !l.combine;
 }

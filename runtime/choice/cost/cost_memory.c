@@ -370,25 +370,6 @@ static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
     return -1;
 }
 
-/* Bytes of memory for an element of a gather: a sector, unless elements lie side by side along an axis,
- * wherever such a row begins. */
-static double gathered_bytes(const Func *f, const MemParts *m, const Type *t, double size)
-{
-    enum { ROW = 8 };
-    for (int axis = t && t->kind == TYPE_TILE ? t->rank - 1 : -1; axis >= 0; axis--) {
-        if (t->shape[axis] < ROW) continue;
-        bool rows = true, counts = false;
-        for (int a = 0; a < m->rank; a++) {
-            bool unit = f->params[m->param].stride[a] == 1;
-            counts |= unit;
-            rows = rows && (unit ? kernel_counts_along(f, m->idx[a], axis, ROW)
-                                 : kernel_run(f, m->idx[a], axis, ROW) & RUN_EQUAL);
-        }
-        if (rows && counts) return fmin(size + SECTOR / (double)t->shape[axis], fmax(size, SECTOR));
-    }
-    return fmax(size, SECTOR);
-}
-
 /* Lines beyond the least that a warp's first access reaches, whose lanes have `run` elements each along this
  * axis of the tile. */
 static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
@@ -496,7 +477,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.own += n * size * times;
-        if (m.param < MOST_PARAMS) w->read[m.param] += n * gathered_bytes(w->f, &m, t, size) * times;
+        if (m.param < MOST_PARAMS) w->read[m.param] += n * cost_gathered_bytes(w->f, &m, t, size) * times;
         w->c.fetched += n * size * times;
         w->c.ahead += n * size;
         wait_for_it(w, i, times);
