@@ -18,11 +18,11 @@
  * Requires: pack_varies.c proves that running programs in step keeps their meaning. It runs before index
  * arithmetic is narrowed and masks are settled. Keeps: every element, except that a reduction may join a
  * program's elements in another order. Does not handle: products, prints, assertions (`--check` has some in
- * most kernels, and the message names the program), atomics that order memory, loops
- * whose bounds differ between programs, stores under a condition that differs; kernels with hints for a
- * cluster, a placement (remap) or a written schedule, which are about programs as they are. Without the hint
- * `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a
- * cost; programs with loops; windows that would become gathers. */
+ * most kernels, and the message names the program), atomics that order memory, loops whose beginnings or
+ * steps differ between programs, stores under a condition that differs; kernels with hints for a cluster, a
+ * placement (remap) or a written schedule, which are about programs as they are. Without the hint `pack` it
+ * leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a cost;
+ * programs with loops, unless the lengths of all of them differ; windows that would become gathers. */
 #include "passes/tile/program/pack.h"
 #include "ir/layout/layout.h"
 
