@@ -201,7 +201,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
  * does not see it: else it would take the word apart again and keep a register for each of them. */
 static const char *word_of(Emit *e, const Indexed *x, const char *const *xs, int n)
 {
-    if (x->bits != x->d && n == 2 && e->target->kind == TARGET_CUDA)
+    if (x->bits != x->d && n == 2 && per_word(x->d) == 2 && e->target->kind == TARGET_CUDA)
         return str(e, "%s(%s, %s, 0x5410u)", use(e, "byte_perm"), xs[0], xs[1]);
     return pack_expr(e, x->bits, xs, n);
 }
