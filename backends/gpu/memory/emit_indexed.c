@@ -20,7 +20,7 @@ typedef struct Indexed {
     const Instr *instr;
     MemParts m;
     const Layout *l; /* the layout of the elements; NULL: there is one element */
-    DType d;
+    DType d, bits;   /* of an element; in which a gather has it until words are packed */
     bool atomic;
     int64_t sem;
     /* the condition that selects one of the threads that hold an element; "": all threads do the access */
@@ -67,7 +67,8 @@ static void declare_old(Emit *e, Indexed *x)
 static void access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
 {
     const MemParts *m = &x->m;
-    const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
+    const char *d = dtype_name(x->instr->op == OP_GATHER ? x->bits : x->d),
+               *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
     if (x->instr->op == OP_GATHER) line(e, "%s = %s(%s);", old, use(e, str(e, "ldg_%s", d)), p);
     else if (x->instr->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", d)), p, v);
     else if (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE)
@@ -179,7 +180,10 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     Index *c[TILE_MAX_RANK];
     const char *at, *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at),
                     *old = tmp(e, "x");
-    line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
+    const char *pad = pad_value(e, m->pad, x->d);
+    if (m->pad && x->bits != x->d)
+        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
+    line(e, "%s %s = %s;", ctype(x->bits), old, pad);
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
     access(e, x, old, p, r);
@@ -191,6 +195,15 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
             row_major(e, c, m->result->type), dtype_bytes(x->d), old);
     }
     return old;
+}
+
+/* The word of elements that were accessed. The halves of gathered floats come together where the C compiler
+ * does not see it: else it would take the word apart again and keep a register for each of them. */
+static const char *word_of(Emit *e, const Indexed *x, const char *const *xs, int n)
+{
+    if (x->bits != x->d && n == 2 && per_word(x->d) == 2 && e->target->kind == TARGET_CUDA)
+        return str(e, "%s(%s, %s, 0x5410u)", use(e, "byte_perm"), xs[0], xs[1]);
+    return pack_expr(e, x->bits, xs, n);
 }
 
 static void access_all(Emit *e, const Indexed *x, const char *base)
@@ -212,7 +225,7 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
             xs[k] = access_element(e, x, base, r);
         }
         if (x->result && x->l)
-            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), pack_expr(e, x->d, xs, here));
+            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
@@ -369,6 +382,7 @@ void emit_indexed(Emit *e, Instr *i)
     emit_writer_done(e, x.m.param);
     x.d = x.m.tensor->type->dtype;
     x.l = layout_of_all(e, i, &x.m);
+    x.bits = i->op == OP_GATHER && x.l ? bits_type(x.d) : x.d;
     LayoutVector v;
     vector_of(e, &x, &v);
     note_indexed(e, i->op != OP_GATHER, x.m.param, x.l, &v);

@@ -10,6 +10,8 @@ enum {
     RUN_COUNTS = 4    /* element k is the first + k, and the first is a multiple of n */
 };
 unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
+/* Whether runs of n elements along the axis count by ones, wherever they begin. */
+bool kernel_counts_along(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
 int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);

@@ -477,7 +477,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.own += n * size * times;
-        if (m.param < MOST_PARAMS) w->read[m.param] += n * fmax(size, SECTOR) * times;
+        if (m.param < MOST_PARAMS) w->read[m.param] += n * cost_gathered_bytes(w->f, &m, t, size) * times;
         w->c.fetched += n * size * times;
         w->c.ahead += n * size;
         wait_for_it(w, i, times);
