@@ -311,6 +311,14 @@ void barrier(Emit *e)
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 
+bool atomic_repeats(DType d, int64_t rmw)
+{ return dtype_bits(d) == 16 || (dtype_is_float(d) && (rmw == RMW_MAX || rmw == RMW_MIN)); }
+
+void lanes_meet(Emit *e)
+{
+    if (!is_hip(e)) line(e, "%s();", use(e, "warp_sync"));
+}
+
 void memory_barrier(Emit *e)
 {
     if (is_hip(e)) line(e, "%s();", use(e, "memory_barrier"));

@@ -379,6 +379,9 @@ void emit_indexed(Emit *e, Instr *i)
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
     if (v.n > 1) access_vectors(e, &x, base, &v);
     else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    bool waits = ir_is_semaphore(i) && x.sem == SEM_ACQUIRE;
+    if (waits || (x.atomic && i->op == OP_ATOMIC_RMW && atomic_repeats(x.d, ir_attr_int(i, ATTR_RMW, 0))))
+        lanes_meet(e);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }
