@@ -288,14 +288,8 @@ const char *shared_offset(Emit *, const LayoutShared *, Index *const *coords);
 int64_t scratch(Emit *, int64_t bytes);
 /* Declares a pointer into scratch and returns its name. */
 const char *shared_pointer(Emit *, const char *type, int64_t at);
-void barrier(Emit *); /* a barrier of the running role that orders shared memory */
-/* Whether an atomic operation is a loop of compare and swap, of which each lane makes as many rounds as it
- * takes. */
-bool atomic_repeats(DType, int64_t rmw);
-/* CUDA: brings the lanes of a warp together behind a loop of which some lanes make more rounds. A machine may
- * let lanes that wait at the end of such a loop go on alone (ptxas marks loops of atomics by YIELD); what
- * follows would run once for either part, in uniform registers that both have in common. */
-void lanes_meet(Emit *);
+void barrier(Emit *);        /* a barrier of the running role that orders shared memory */
+void lanes_meet(Emit *);     /* CUDA: those of a warp, behind loops that some leave before others */
 void memory_barrier(Emit *); /* the same; it also orders tensors */
 bool is_hip(const Emit *);
 /* Emits, once, the wait for the preceding kernels of the stream. The kernel may access memory after it. */

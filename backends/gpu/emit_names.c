@@ -311,9 +311,9 @@ void barrier(Emit *e)
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 
-bool atomic_repeats(DType d, int64_t rmw)
-{ return dtype_bits(d) == 16 || (dtype_is_float(d) && (rmw == RMW_MAX || rmw == RMW_MIN)); }
-
+/* Behind a loop of atomic operations that some lanes leave before others, a warp stays apart (measured on an
+ * H200). What follows then runs once for either part, in uniform registers that both share: ptxas takes the
+ * lanes for together again behind a barrier. */
 void lanes_meet(Emit *e)
 {
     if (!is_hip(e)) line(e, "%s();", use(e, "warp_sync"));
