@@ -286,9 +286,9 @@ bool emit_matrix_write(
 const char *shared_offset(Emit *, const LayoutShared *, Index *const *coords);
 /* Takes a scratch area of this size and returns its byte offset. */
 int64_t scratch(Emit *, int64_t bytes);
-/* Declares a pointer into scratch and returns its name. */
-const char *shared_pointer(Emit *, const char *type, int64_t at);
+const char *shared_pointer(Emit *, const char *type, int64_t at); /* declared, into scratch: its name */
 void barrier(Emit *);        /* a barrier of the running role that orders shared memory */
+void lanes_meet(Emit *);     /* CUDA: those of a warp, behind loops that some leave before others */
 void memory_barrier(Emit *); /* the same; it also orders tensors */
 bool is_hip(const Emit *);
 /* Emits, once, the wait for the preceding kernels of the stream. The kernel may access memory after it. */

@@ -369,6 +369,15 @@ static void acquire(Emit *e)
     memory_barrier(e);
 }
 
+/* Whether a lane repeats the operation until it succeeds: a loop of compare and swap, or a wait. */
+static bool repeats(const Indexed *x)
+{
+    if (!x->atomic || x->instr->op != OP_ATOMIC_RMW) return false;
+    int64_t rmw = ir_attr_int(x->instr, ATTR_RMW, 0);
+    return (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE) || dtype_bits(x->d) == 16 ||
+           (dtype_is_float(x->d) && (rmw == RMW_MAX || rmw == RMW_MIN));
+}
+
 void emit_indexed(Emit *e, Instr *i)
 {
     if (ir_is_semaphore(i) && ir_attr(i, ATTR_WRITER)) {
@@ -393,6 +402,7 @@ void emit_indexed(Emit *e, Instr *i)
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
     if (v.n > 1) access_vectors(e, &x, base, &v);
     else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }
