@@ -413,6 +413,15 @@ static bool make_cp_async_producers(void *user)
     return true;
 }
 
+static void wait_behind_writes(Roles *c, Block *consumers)
+{
+    InstrList barriers = { 0 };
+    ir_collect(&c->s->arena, consumers, OP_BARRIER, &barriers);
+    for (size_t k = 0; k < barriers.len; k++)
+        if (ir_attr_int(barriers.data[k], ATTR_HALF, 0) == BARRIER_ARRIVES)
+            roles_wait_behind_writes(c, barriers.data[k]);
+}
+
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
@@ -474,6 +483,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     kernel_part(p, PASS_ORDERED_ADDS, roles_order_adds, &c);
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
+    wait_behind_writes(&c, roles->blocks[1]);
     return true;
 }
 
