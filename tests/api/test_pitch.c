@@ -302,7 +302,7 @@ static void test_computed_rows(void)
             xs[4] = { HK * N * D, N * D, D, 1 }, c[2] = { N, D / 2 }, cs[2] = { D / 2, 1 },
             s[3] = { B, HK, N }, ss[3] = { HK * N, N, 1 };
     char *at[6];
-    for (int i = 0; i < 6; i++) at[i] = (char *)memory + (size_t)i * 4096; /* nothing reads them */
+    for (int i = 0; i < 6; i++) at[i] = (char *)((uintptr_t)memory + ((uintptr_t)i << 28));
     tile_tensor t[6] = { { at[0], q, qs, -1, TILE_NONE }, { at[1], x, xs, -1, TILE_NONE },
         { at[2], c, cs, -1, TILE_NONE }, { at[3], s, ss, -1, TILE_NONE }, { at[4], x, xs, -1, TILE_NONE },
         { at[5], q, qs, -1, TILE_NONE } };
