@@ -76,8 +76,7 @@ static bool dims_of_kernel(const tile_kernel *k, const Func *f, ComputedInput *c
 static void find_computed(Session *s, Func *f, const tile_kernel *k, ConvertedForm *form)
 {
     for (int i = 0; i < k->n_params && form->n_computed < MOST_PITCHED; i++) {
-        if (f->params[i].kind != PARAM_IN || f->params[i].type->rank < 2 || form->to[i] != DT_COUNT)
-            continue;
+        if (f->params[i].kind != PARAM_IN || f->params[i].type->rank < 2 || form->to[i] != DT_COUNT) continue;
         ComputedInput c = input_computed(s, f, i);
         if (c.to == DT_COUNT || is_taken(form, &c) || !dims_of_kernel(k, f, &c)) continue;
         form->to[i] = c.to;

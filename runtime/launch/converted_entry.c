@@ -1,7 +1,8 @@
 /* converted_entry.c: what converted.c finds, in the disk cache, so that another process need not lower the
  * kernel for it. An entry has a line with the type of each input in the form ("-" for those that stay), and
- * for each input that is computed a line of numbers (windows, columns of whole rows, and for each one its parameter, dimension, axis
- * columns beside and width), which ends with the length of the statements that follow.
+ * for each input that is computed a line of numbers (windows, columns of whole rows, and for each one its
+ * parameter, dimension, axis columns beside and width), which ends with the length of the statements that
+ * follow.
  *
  *     tile-converted-2
  *     bf16 - -

@@ -277,7 +277,10 @@ static tile_status compute(
     for (int i = 0; i < c->n; i++) {
         int p = c->from[i].param, dim = c->from[i].dim;
         x[i] = (tile_tensor){ l->views[p].data, l->views[p].extent, l->strides[p],
-            c->columns ? -1 : c->from[i].axis < 0 ? 2 : 1, TILE_NONE };
+            c->columns            ? -1
+            : c->from[i].axis < 0 ? 2
+                                  : 1,
+            TILE_NONE };
         args[i] = tile_arg_tensor(&x[i]);
         args[c->n + 1 + i] = tile_arg_int(c->from[i].plus + (dim < 0 ? 0 : l->dims[dim]));
     }

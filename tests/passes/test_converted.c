@@ -329,8 +329,8 @@ enum { HEADS = 2, QUERIES = 9, KEYS = 11, DEPTH = 16 };
 
 static Func *lowered_rows(Session *s, const char *passes, const DType *to, const char *flag)
 {
-    FrontBinding b[3] = { { "D", FRONT_INT, { .i = DEPTH } }, { "E", FRONT_INT, { .i = DEPTH / 2 } },
-        { flag, FRONT_BOOL, { .b = true } } };
+    FrontBinding b[3] = { { "D", { FRONT_INT, { .i = DEPTH } } }, { "E", { FRONT_INT, { .i = DEPTH / 2 } } },
+        { flag, { FRONT_BOOL, { .b = true } } } };
     Ast *ast =
         frontend_parse(s, diag_add_source(s, "k.tile", NULL, rows_text, strlen(rows_text)), NULL, NULL);
     Module *m = ast && frontend_check(ast) ? frontend_lower(ast, "product", b, flag ? 3 : 2, NULL) : NULL;
@@ -361,14 +361,14 @@ static void run_rows(const DType *to, void *q, void *x, void *g, void *c, void *
     open_session(&s);
     Func *f = lowered_rows(&s, "inline,check,specialize,dce", to, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    const InterpArg args[] = { { .data = q,
-                                   .shape = { HEADS, QUERIES, DEPTH },
-                                   .stride = { QUERIES * DEPTH, DEPTH, 1 } },
+    const InterpArg args[] = {
+        { .data = q, .shape = { HEADS, QUERIES, DEPTH }, .stride = { QUERIES * DEPTH, DEPTH, 1 } },
         { .data = x, .shape = { HEADS, KEYS, DEPTH }, .stride = { KEYS * DEPTH, DEPTH, 1 } },
         { .data = g, .shape = { DEPTH }, .stride = { 1 } },
         { .data = c, .shape = { KEYS, DEPTH / 2 }, .stride = { DEPTH / 2, 1 } },
         { .data = s1, .shape = { KEYS }, .stride = { 1 } },
-        { .data = y, .shape = { HEADS, QUERIES, KEYS }, .stride = { QUERIES * KEYS, KEYS, 1 } } };
+        { .data = y, .shape = { HEADS, QUERIES, KEYS }, .stride = { QUERIES * KEYS, KEYS, 1 } }
+    };
     CU_ASSERT(interp_run(&s, f, args, 6));
     session_free(&s);
 }
@@ -408,7 +408,8 @@ static void test_computed_rows(void)
     computed_rows(x, g, c, s1, p);
     run_rows(NULL, q, x, g, c, s1, y);
     run_rows(to, q, p, g, c, s1, z);
-    for (int i = 0; i < HEADS * QUERIES * KEYS; i++) CU_ASSERT(fabsf(y[i] - z[i]) <= 0.05f + 1e-2f * fabsf(y[i]));
+    for (int i = 0; i < HEADS * QUERIES * KEYS; i++)
+        CU_ASSERT(fabsf(y[i] - z[i]) <= 0.05f + 1e-2f * fabsf(y[i]));
 }
 
 int main(int argc, char **argv)

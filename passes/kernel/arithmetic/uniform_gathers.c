@@ -1,5 +1,5 @@
-/* uniform-gathers: gathers from a small table by what depends on positions alone, such as a bias by buckets of
- * the distance between query and key, become one element where the whole tile looks at the same one.
+/* uniform-gathers: gathers from a small table by what depends on positions alone, such as a bias by buckets
+ * of the distance between query and key, become one element where the whole tile looks at the same one.
  *
  *   %x = add %s, gather %W[%h, %bucket]
  *
@@ -9,14 +9,15 @@
  *   %x = if %one { yield add %s, broadcast gather %W[%h, <the least>] }
  *        else { %bucket = ..; yield add %s, gather %W[%h, %bucket] }
  *
- * The least and the greatest value are computed as scalars in each step, from those of each operand: sums from
- * sums, selections from the arm that is taken, if their condition holds everywhere or nowhere. Functions whose
- * results need not grow with their arguments to the last bit (log, exp, sqrt, approximate quotients) get
- * bounds that are a little wider. Where a value might wrap around, or a function is not defined, the tile is
- * computed.
+ * The least and the greatest value are computed as scalars in each step, from those of each operand: sums
+ * from sums, selections from the arm that is taken, if their condition holds everywhere or nowhere. Functions
+ * whose results need not grow with their arguments to the last bit (log, exp, sqrt, approximate quotients)
+ * get bounds that are a little wider. Where a value might wrap around, or a function is not defined, the tile
+ * is computed.
  *
  * Requires: a gather of a tensor that is only read, without a mask, in a loop with products; positions of
  * index tiles, constants and scalars. Keeps: everything. */
+#include "ir/analysis/range.h"
 #include "passes/kernel/kernel.h"
 
 enum { MOST_STEPS = 192, MOST_KNOWN = 96, LEAST_OPERATIONS = 4 };
@@ -29,6 +30,7 @@ typedef struct Bounds {
 
 typedef struct Bounding {
     Builder b;
+    Ranges *ranges;
     int left, n;
     const Value *known[MOST_KNOWN];
     Bounds bounds[MOST_KNOWN];
@@ -75,6 +77,15 @@ static void widen(Bounding *x, Bounds *o)
     }
 }
 
+/* Whether the sum or difference is known to stay within 32 bits, as that of index tiles does. */
+static bool stays_small(Bounding *x, const Instr *i)
+{
+    if (kernel_is_cheap(&i->results[0])) return true;
+    RangeInfo p = range_of(x->ranges, ir_operand(i, 0)), q = range_of(x->ranges, ir_operand(i, 1));
+    const int64_t most = 1 << 30;
+    return p.lo >= -most && p.hi <= most && q.lo >= -most && q.hi <= most;
+}
+
 /* A sum or a difference. Index tiles do not wrap around; what is computed of them in 32 bits might. */
 static bool sum(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q, Bounds *o)
 {
@@ -86,10 +97,16 @@ static bool sum(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q, B
     } else if (!is_counted(p->lo)) return false;
     o->lo = ir_bin(&x->b, i->op, r[0][0], r[0][1]);
     o->hi = ir_bin(&x->b, i->op, r[1][0], r[1][1]);
-    if (p->lo->type->dtype != DT_I32) return true;
+    if (p->lo->type->dtype != DT_I32 || stays_small(x, i)) return true;
+    double n;
+    if (constant_of(ir_operand(i, 1), &n)) { /* one side might wrap around, and would pass the operand */
+        bool up = (n > 0) == add;
+        o->ok = both(x, o->ok, ir_bin(&x->b, up ? OP_GE : OP_LE, up ? o->hi : o->lo, up ? p->hi : p->lo));
+        return true;
+    }
     for (int side = 0; side < 2; side++) {
-        Value *wide = ir_bin(
-            &x->b, i->op, ir_cast(&x->b, r[side][0], DT_I64), ir_cast(&x->b, r[side][1], DT_I64));
+        Value *wide =
+            ir_bin(&x->b, i->op, ir_cast(&x->b, r[side][0], DT_I64), ir_cast(&x->b, r[side][1], DT_I64));
         Value *same = ir_bin(&x->b, OP_EQ, wide, ir_cast(&x->b, side ? o->hi : o->lo, DT_I64));
         o->ok = both(x, o->ok, same);
     }
@@ -110,14 +127,14 @@ static bool scaled(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
     return true;
 }
 
-static bool magnitude(Bounding *x, const Bounds *p, Bounds *o)
+static bool magnitude(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
 {
     Value *zero = number(x, p->lo, 0), *less = ir_bin(&x->b, OP_SUB, zero, p->lo),
           *more = ir_bin(&x->b, OP_SUB, zero, p->hi);
     if (!is_float(p->lo) && !is_counted(p->lo)) return false;
     o->lo = ir_bin(&x->b, OP_MAX, ir_bin(&x->b, OP_MAX, p->lo, more), zero);
     o->hi = ir_bin(&x->b, OP_MAX, less, p->hi);
-    if (!is_float(p->lo)) /* the least integer has no magnitude */
+    if (!is_float(p->lo) && !kernel_is_cheap(ir_operand(i, 0))) /* the least integer has no magnitude */
         o->ok = both(x, o->ok, ir_bin(&x->b, OP_GT, p->lo, number(x, p->lo, -2147483647.0)));
     return true;
 }
@@ -186,39 +203,43 @@ static bool logic(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q,
     return true;
 }
 
-/* Of operations whose operands' bounds are known. */
-static bool combine(Bounding *x, Instr *i, const Bounds *p, Bounds *o)
+static bool negated(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
 {
-    switch ((int)i->op) {
-    case OP_ADD:
-    case OP_SUB: return sum(x, i, &p[0], &p[1], o);
-    case OP_MUL:
-    case OP_DIV: return scaled(x, i, &p[0], o);
-    case OP_MIN:
-    case OP_MAX:
-        o->lo = ir_bin(&x->b, i->op, p[0].lo, p[1].lo);
-        o->hi = ir_bin(&x->b, i->op, p[0].hi, p[1].hi);
-        return p[0].lo->type->dtype != DT_BOOL;
-    case OP_ABS: return magnitude(x, &p[0], o);
-    case OP_NEG:
-        o->lo = one(x, OP_NEG, p[0].hi), o->hi = one(x, OP_NEG, p[0].lo);
-        return is_float(p[0].lo);
-    case OP_LOG:
-    case OP_LOG2:
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_SQRT:
-    case OP_FLOOR:
-    case OP_CEIL:
-    case OP_ROUND: return p[0].lo->type->dtype == DT_F32 && function(x, i, &p[0], o);
-    case OP_CAST: return cast(x, i, &p[0], o);
-    case OP_NOT:
-        o->lo = p[0].hi, o->hi = p[0].lo;
-        return i->results[0].type->dtype == DT_BOOL;
-    case OP_AND:
-    case OP_OR: return logic(x, i, &p[0], &p[1], o);
-    default: return op_family(i->op) == OPS_COMPARE && comparison(x, i->op, &p[0], &p[1], o);
-    }
+    bool test = i->op == OP_NOT;
+    if (test != (i->results[0].type->dtype == DT_BOOL) || (!test && !is_float(p->lo))) return false;
+    o->lo = test ? p->hi : one(x, OP_NEG, p->hi);
+    o->hi = test ? p->lo : one(x, OP_NEG, p->lo);
+    return true;
+}
+
+static bool extreme(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
+{
+    o->lo = ir_bin(&x->b, i->op, p[0].lo, p[1].lo);
+    o->hi = ir_bin(&x->b, i->op, p[0].hi, p[1].hi);
+    return p[0].lo->type->dtype != DT_BOOL;
+}
+
+static bool is_function(Op op)
+{
+    static const Op known[] = { OP_LOG, OP_LOG2, OP_EXP, OP_EXP2, OP_SQRT, OP_FLOOR, OP_CEIL, OP_ROUND };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (known[k] == op) return true;
+    return false;
+}
+
+/* Of operations whose operands' bounds are known. */
+static bool combine(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
+{
+    Op op = i->op;
+    if (op == OP_ADD || op == OP_SUB) return sum(x, i, &p[0], &p[1], o);
+    if (op == OP_MUL || op == OP_DIV) return scaled(x, i, &p[0], o);
+    if (op == OP_MIN || op == OP_MAX) return extreme(x, i, p, o);
+    if (op == OP_ABS) return magnitude(x, i, &p[0], o);
+    if (op == OP_NEG || op == OP_NOT) return negated(x, i, &p[0], o);
+    if (op == OP_CAST) return cast(x, i, &p[0], o);
+    if (op == OP_AND || op == OP_OR) return logic(x, i, &p[0], &p[1], o);
+    if (is_function(op)) return p[0].lo->type->dtype == DT_F32 && function(x, i, &p[0], o);
+    return op_family(op) == OPS_COMPARE && comparison(x, op, &p[0], &p[1], o);
 }
 
 static bool bounds_of_scalar(Bounding *x, Value *v, Bounds *o)
@@ -240,8 +261,8 @@ static bool bounds_anew(Bounding *x, Value *v, Bounds *o)
     if (i->op == OP_SPLAT) return bounds_of_scalar(x, ir_operand(i, 0), o);
     if (i->op == OP_ARANGE) {
         int64_t start = ir_attr_int(i, ATTR_START, 0);
-        *o = (Bounds){ ir_const_int(&x->b, d, start),
-            ir_const_int(&x->b, d, start + v->type->shape[0] - 1), NULL };
+        *o = (Bounds){ ir_const_int(&x->b, d, start), ir_const_int(&x->b, d, start + v->type->shape[0] - 1),
+            NULL };
         return is_counted(v);
     }
     if (op_has(i->op, OPF_WHOLE)) return bounds_of(x, ir_operand(i, 0), o);
@@ -345,7 +366,7 @@ static bool branch(Gathers *c, Instr *gather)
 {
     MemParts m;
     Instr *user = only_user(gather), *last = user ? user : gather;
-    Bounding x = { .b = ir_before(last), .left = MOST_STEPS };
+    Bounding x = { .b = ir_before(last), .ranges = ranges_new(c->f), .left = MOST_STEPS };
     Value *all = NULL, *at[TILE_MAX_RANK];
     int n = 0;
     ir_mem_parts(gather, &m);

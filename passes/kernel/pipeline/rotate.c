@@ -114,7 +114,8 @@ static bool sort_parts(Overlap *c, LateValues *s, Parts *p, InstrList *pull)
             vec_push(&c->s->arena, after ? &p->late_wait : &p->late_issue, i);
             continue;
         }
-        if (i->op == OP_WGMMA_WAIT || (i->op == OP_IF && ir_any(i, kernel_writes_shared, NULL))) issued = true;
+        if (i->op == OP_WGMMA_WAIT || (i->op == OP_IF && ir_any(i, kernel_writes_shared, NULL)))
+            issued = true;
         if ((i->op == OP_BROADCAST || i->op == OP_SPLAT) && only_crosses(s, ir_result(i)) &&
             ir_result(i)->uses) {
             vec_push(&c->s->arena, pull, i);

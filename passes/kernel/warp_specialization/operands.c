@@ -324,8 +324,8 @@ bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
     DType d = a->type->dtype;
     if (m <= FEW_ROWS) m = 64;
     if (m == c->rows) return true;
-    if (m == 64 && load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 && n % consumers == 0 &&
-        (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
+    if (m == 64 && load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 &&
+        n % consumers == 0 && (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
         each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
         return true;
     return roles_refuse(c, i->loc,

@@ -159,7 +159,8 @@ static void write_step(Ahead *x, int k, Builder *b, Value *at, Value *buffer)
     for (Instr *i = x->body->first; i; i = i->next)
         if (x->in_slice[k][i->mark]) ir_clone(b, i, &map);
     Value *view = roles_stage_of(b, x->loop, at, buffer);
-    ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, value_map_get(&map, x->right[k].x) }, 2, NO_ATTRS, NULL, 0);
+    ir_build(
+        b, OP_SHARED_WRITE, (Value *[]){ view, value_map_get(&map, x->right[k].x) }, 2, NO_ATTRS, NULL, 0);
 }
 
 /* Lets the product read the stage of its step. */

@@ -48,7 +48,8 @@ bool roles_staged(Roles *c, const Instr *product)
     return x->type->shape[1] % 64 == 0 && layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0) != NULL;
 }
 
-/* The axis along which the tile lies in memory, as far as it is computed element by element; else the last. */
+/* The axis along which the tile lies in memory, as far as it is computed element by element; else the last.
+ */
 static int fast_axis(Roles *c, const Value *x, int depth)
 {
     const Instr *i = x->def;
@@ -56,8 +57,7 @@ static int fast_axis(Roles *c, const Value *x, int depth)
     if (!i || depth > MAX_WALK || x->type->kind != TYPE_TILE || x->type->rank != 2) return -1;
     if (i->op == OP_LOAD) kernel_unit_axis(c->f, i, &axis);
     if (i->op == OP_LOAD) return axis == 0 ? 0 : 1;
-    if (i->op == OP_SHARED_READ)
-        return layouts_shared(&c->p->layouts, ir_operand(i, 0)->type)->order[0];
+    if (i->op == OP_SHARED_READ) return layouts_shared(&c->p->layouts, ir_operand(i, 0)->type)->order[0];
     axis = -1;
     for (int k = 0; op_is_elementwise(i->op) && k < i->n_operands && axis < 0; k++)
         if (ir_operand(i, k)->type->kind == TYPE_TILE && ir_operand(i, k)->def &&

@@ -9,9 +9,9 @@ enum { MOST_COMPUTED_FROM = 6 };
  * Where whole rows are computed, columns that are known. */
 typedef struct ComputedFrom {
     int param;
-    int dim;      /* of the function: as many columns as its extent; -1: none */
-    int64_t axis; /* of the result, along which a vector lies; -1: it is a window */
-    int64_t plus; /* columns beside those of the dimension; of whole rows the first column */
+    int dim;       /* of the function: as many columns as its extent; -1: none */
+    int64_t axis;  /* of the result, along which a vector lies; -1: it is a window */
+    int64_t plus;  /* columns beside those of the dimension; of whole rows the first column */
     int64_t width; /* the columns of a window of whole rows */
 } ComputedFrom;
 
