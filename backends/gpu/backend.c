@@ -198,7 +198,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .cluster = code.cluster,
         .cluster_axis = code.plan->multicast_axis,
         .clusters = code.clusters,
-        .persistent = code.persistent ? 1 : 0,
+        .persistent = code.persistent,
         .shares = code.shares,
         .abreast = code.abreast,
         .early_start = code.early_start,

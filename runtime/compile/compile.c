@@ -43,6 +43,20 @@ int64_t launch_facts_most(int64_t extent)
     return 0;
 }
 
+enum { POWERS = 64 }; /* codes from here on are powers of two */
+
+uint8_t launch_facts_code(int64_t extent, bool words)
+{
+    int64_t most = launch_facts_most(extent);
+    unsigned power = 0;
+    if (most || extent < 1 || !words) return (uint8_t)most;
+    while ((int64_t)1 << power < extent) power++;
+    return (uint8_t)(POWERS + power);
+}
+
+int64_t launch_facts_bound(unsigned code)
+{ return code < POWERS ? (int64_t)code : (int64_t)1 << (code - POWERS); }
+
 /* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
  * same by its key. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, const DType *converted)

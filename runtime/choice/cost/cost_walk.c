@@ -349,6 +349,8 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
         w->c.meets += times;
         return;
     case KERNEL_BARRIER: w->c.meets += times; return;
+    case KERNEL_ATOMICS_OPEN:
+    case KERNEL_ATOMICS_CLOSE:
     case KERNEL_BULK_FLUSH:
     case KERNEL_SHARED_SLICE:
     case KERNEL_SHARED_TRANSPOSE:

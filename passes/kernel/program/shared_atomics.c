@@ -1,0 +1,179 @@
+/* shared_atomics.c: sums in small tensors that many programs add to, gathered in shared memory first.
+ *
+ *   %p = program; .. atomic_rmw %COUNT[%bin] = %one {rmw = add} ..
+ * becomes
+ *   atomics_open {param = COUNT, rmw = add, count = 32}
+ *   for %p = cta_id to num_programs step num_ctas {loop = static} {
+ *       .. atomic_rmw %COUNT[%bin] = %one {rmw = add, gathered = 32} ..
+ *   }
+ *   atomics_close {param = COUNT, rmw = add, count = 32}
+ *
+ * Atomics on few words of memory wait for each other in L2. Those on shared memory do so in one
+ * multiprocessor, and not at all where lanes have copies of their own: word w of copy c lies at w * copies + c,
+ * and with 32 copies each lane has a bank to itself. A CTA begins with neutral elements, takes many programs,
+ * and changes memory once for each word that is no longer neutral.
+ *
+ * Requires: every access to the tensor in the kernel is an atomic of one kind that combines in any order (add,
+ * max, min, and, or, xor), relaxed, whose old value nobody uses; the launch bounds the tensor's extents; no
+ * program waits for another; a CTA that holds one program alone, without warp roles. It runs last of all, so
+ * that no other pass sees the loop over programs. */
+#include "passes/kernel/kernel.h"
+
+enum {
+    BANKS = 32,          /* words that shared memory serves at once */
+    ENOUGH_THREADS = 1024, /* of a multiprocessor: copies are given up for the sake of so many */
+    LEAST_THREADS = 512, /* with fewer, memory waits less than the programs do */
+    LEAST_ADDED = 64,    /* elements of a program's atomics, below which they hinder nobody */
+    KEPT_FREE = 8192     /* bytes for what the program itself needs of shared memory */
+};
+
+/* What is known of the accesses to a tensor. */
+typedef struct Summed {
+    bool refused;
+    int copies;    /* in shared memory; 0: none */
+    int64_t rmw;   /* -1: no access was found */
+    int64_t added; /* elements of a program's atomics */
+} Summed;
+
+typedef struct Search {
+    KernelContext *c;
+    Summed *params;
+} Search;
+
+static bool combines(int64_t rmw)
+{
+    return rmw == RMW_ADD || rmw == RMW_MAX || rmw == RMW_MIN || rmw == RMW_AND || rmw == RMW_OR ||
+           rmw == RMW_XOR;
+}
+
+static bool has_words(DType d)
+{ return d == DT_I32 || d == DT_U32 || d == DT_I64 || d == DT_U64 || d == DT_F32 || d == DT_F64; }
+
+/* An atomic that may be gathered. */
+static bool may_gather(const Instr *i, const MemParts *m)
+{
+    return i->op == OP_ATOMIC_RMW && !ir_is_semaphore(i) && !ir_orders(i) &&
+           combines(ir_attr_int(i, ATTR_RMW, 0)) && has_words(m->tensor->type->dtype) &&
+           !(m->result && m->result->uses);
+}
+
+static void look(void *user, Instr *i)
+{
+    Search *s = user;
+    MemParts m;
+    if (!ir_mem_parts(i, &m)) return;
+    Summed *x = &s->params[m.param];
+    int64_t rmw = ir_attr_int(i, ATTR_RMW, 0);
+    x->refused |= !may_gather(i, &m) || (x->rmw >= 0 && x->rmw != rmw);
+    x->rmw = rmw;
+    const Type *t = m.values[0] ? m.values[0]->type : NULL;
+    x->added += t && t->kind == TYPE_TILE ? type_elements(t) : 1;
+}
+
+/* The words that the tensor has at most; 0: not known, or too many. */
+static int64_t words_of(const Func *f, int param)
+{
+    const Param *p = &f->params[param];
+    int64_t n = 1;
+    for (int a = 0; a < p->type->rank; a++) {
+        int64_t hi = range_of_dim(f, p->dims[a]).hi;
+        if (hi <= 0 || hi > (1 << 20) / n) return 0;
+        n *= hi;
+    }
+    return n;
+}
+
+static int resident(const KernelPlan *p, int64_t shared)
+{
+    const Target *t = p->target;
+    int threads = p->warps * t->wave, by_threads = t->sm_threads / threads;
+    int64_t by_shared = t->sm_shared_bytes / (shared + KEPT_FREE / 4 + t->cta_shared_bytes);
+    int n = by_shared < by_threads ? (int)by_shared : by_threads;
+    return n < t->sm_ctas ? n : t->sm_ctas;
+}
+
+/* The copies that a CTA has of each word, beside `others` bytes; 0: there is no room. */
+static int copies_for(const KernelPlan *p, int64_t others, int64_t bytes)
+{
+    const Target *t = p->target;
+    int threads = p->warps * t->wave;
+    for (int n = BANKS; n; n /= 2)
+        if (others + bytes * n + KEPT_FREE <= t->shared_bytes &&
+            resident(p, others + bytes * n) * threads >= (n > 1 ? ENOUGH_THREADS : LEAST_THREADS))
+            return n;
+    return 0;
+}
+
+static void mark(void *user, Instr *i)
+{
+    Search *s = user;
+    MemParts m;
+    if (i->op != OP_ATOMIC_RMW || !ir_mem_parts(i, &m)) return;
+    const Summed *x = &s->params[m.param];
+    if (x->copies) ir_set_attr(s->c->s, i, a_int(ATTR_GATHERED, x->copies));
+}
+
+static void over_programs(KernelContext *c)
+{
+    const Type *i32 = type_scalar(c->s, DT_I32);
+    Instr *ret = ir_terminator(c->f->body), *first = c->f->body->first;
+    Builder b = ir_before(ret);
+    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32),
+        ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32),
+        ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32) };
+    Instr *loop = ir_build(&b, OP_FOR, bounds, 3, ATTRS(a_int(ATTR_LOOP, LOOP_STATIC)), NULL, 0);
+    Value *program = loop->blocks[0]->args[0];
+    ir_set_name(program, "program");
+    Builder in = ir_at_end(loop->blocks[0]);
+    for (Instr *i = first, *next; i != bounds[0]->def; i = next) {
+        next = i->next;
+        ir_unlink(i);
+        if (i->op == OP_PROGRAM) ir_replace(ir_result(i), program);
+        else ir_place(&in, i);
+    }
+    in = ir_at_end(loop->blocks[0]);
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+static void begin_and_end(KernelContext *c, int param, const Summed *x)
+{
+    Attrs attrs = ATTRS(a_int(ATTR_PARAM, param), a_int(ATTR_RMW, x->rmw), a_int(ATTR_GATHERED, x->copies),
+        a_int(ATTR_COUNT, x->added));
+    Builder first = ir_before(c->f->body->first), last = ir_before(ir_terminator(c->f->body));
+    ir_build(&first, OP_ATOMICS_OPEN, NULL, 0, attrs, NULL, 0);
+    ir_build(&last, OP_ATOMICS_CLOSE, NULL, 0, attrs, NULL, 0);
+}
+
+/* Decides for each tensor how many copies there are. Returns the bytes that all of them have. */
+static int64_t choose(KernelContext *c, Summed *params)
+{
+    int64_t all = 0;
+    for (int k = 0; k < c->f->n_params; k++) {
+        Summed *x = &params[k];
+        if (x->refused || x->rmw < 0 || x->added < LEAST_ADDED) continue;
+        int64_t bytes = words_of(c->f, k) * dtype_bytes(c->f->params[k].type->dtype);
+        x->copies = bytes ? copies_for(c->p, all, bytes) : 0;
+        all += bytes * x->copies;
+    }
+    return all;
+}
+
+bool kernel_pass_shared_atomics(KernelContext *c)
+{
+    KernelPlan *p = c->p;
+    Func *f = c->f;
+    bool divided = p->cluster > 1 || p->clusters > 1 || p->multicast > 1 || p->split_k || p->shares > 1;
+    if (c->specialized || p->persistent || divided || ir_waits_for_programs(f)) return false;
+    Search s = { c, arena_array(&c->s->arena, Summed, (size_t)f->n_params + 1) };
+    for (int k = 0; k < f->n_params; k++) s.params[k].rmw = -1;
+    ir_walk(f->body, look, &s);
+    int64_t bytes = choose(c, s.params);
+    if (!bytes) return false;
+    ir_walk(f->body, mark, &s);
+    over_programs(c);
+    for (int k = 0; k < f->n_params; k++)
+        if (s.params[k].copies) begin_and_end(c, k, &s.params[k]);
+    p->persistent = true;
+    p->resident = resident(p, bytes);
+    return true;
+}
