@@ -26,9 +26,8 @@
     SHARED_RED_AS(op, "u32", "b32", "u32", "r"), SHARED_RED_AS(op, "u64", "b64", "u64", "l")
 #define SHARED_NOW(bits, letter) \
     { "shared_now_u" bits, NULL, "", \
-        FN "u" bits " shared_now_u" bits "(u32 a) { u" bits \
-           " x; asm volatile(\"ld.volatile.shared.b" bits " %0, [%1];\" : \"=" letter \
-           "\"(x) : \"r\"(a) : \"memory\"); return x; }" }
+        FN "u" bits " shared_now_u" bits "(u32 a) { u" bits " x; asm volatile(\"ld.volatile.shared.b" bits \
+           " %0, [%1];\" : \"=" letter "\"(x) : \"r\"(a) : \"memory\"); return x; }" }
 #define SHARED_SWAP(bits, letter) \
     { "shared_swap_u" bits, NULL, "", \
         FN "u" bits " shared_swap_u" bits "(u32 a, u" bits " was, u" bits " x) { u" bits \

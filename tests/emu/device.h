@@ -287,7 +287,7 @@ EMU void sts_b128(u32 a, const void *s) { emu_store(a, s, 16); }
     EMU_SHARED_RED(max, T, T, *p > x ? *p : x) \
     EMU_SHARED_RED(min, T, T, *p < x ? *p : x)
 #define EMU_SHARED_BITS(T) \
-    EMU_SHARED_RED(and, T, T, *p & x) \
+    EMU_SHARED_RED(and, T, T, *p &x) \
     EMU_SHARED_RED(or, T, T, *p | x) \
     EMU_SHARED_RED(xor, T, T, *p ^ x) \
     EMU T shared_now_##T(u32 a) { return *(T *)emu_shared_atomic(a, sizeof(T)); } \

@@ -28,7 +28,8 @@ static void check_writer(const Granule *w, uint32_t at, const char *what)
     const Lane *l = &hip_group.lanes[hip_group.now];
     if (w->w_epoch < hip_group.first_epoch || w->writer == l->id) return;
     const Lane *o = &hip_group.lanes[w->writer];
-    if (w->w_epoch == hip_group.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1 && !w->atomic) return;
+    if (w->w_epoch == hip_group.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1 && !w->atomic)
+        return;
     if (o->wave == l->wave) {
         if (w->w_epoch == hip_group.epoch && w->w_sync == hip_group.wave[l->wave].sync)
             race(what, "wrote", at, w->writer, "no wave_barrier between");

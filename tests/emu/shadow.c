@@ -321,8 +321,7 @@ static void mark_several(uint32_t a, const Several *s)
     c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)c->n_several++);
 }
 
-/* Entries are numbered in 16 bits: all are given up before any old one would be used again, because epochs
- * start over. */
+/* All entries are given up before any old one is used again, because epochs start over. */
 static void room_for_several(Cta *c, uint32_t bytes)
 {
     if (c->n_several + (int)bytes > MOST_SEVERAL) forget(c);

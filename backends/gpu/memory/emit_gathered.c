@@ -84,8 +84,8 @@ void emit_atomics_open(Emit *e, const Instr *i)
     vec_push(&e->s->arena, &e->shared_map,
         ((SharedUse){ p->name, type_tile(e->s, d, 1, (int64_t[]){ words * copies }), at, bytes, i->loc }));
     e->shared_bytes = at + bytes;
-    line(e, "const u32 %s = shared_base + %lld, %s = %s;    /* %lld copies of %s */", base, (long long)at, all,
-        n, (long long)copies, p->name);
+    line(e, "const u32 %s = shared_base + %lld, %s = %s;    /* %lld copies of %s */", base, (long long)at,
+        all, n, (long long)copies, p->name);
     bool some = count < words;
     if (some)
         line(e, "const bool %s = (u64)%s * %lld >= (u64)%s * %s;", emit_gathers(e, param), all_programs(e),
@@ -102,8 +102,8 @@ const char *emit_gathered_change(Emit *e, const Instr *atomic, const char *numbe
     int param = param_of(atomic);
     DType d = type_of(e, param);
     int64_t copies = ir_attr_int(atomic, ATTR_GATHERED, 1);
-    const char *fn = use(e, str(e, "shared_%s_%s",
-                                attr_enum_name(ATTR_RMW, ir_attr_int(atomic, ATTR_RMW, 0)), dtype_name(d)));
+    const char *fn = use(
+        e, str(e, "shared_%s_%s", attr_enum_name(ATTR_RMW, ir_attr_int(atomic, ATTR_RMW, 0)), dtype_name(d)));
     if (copies > 1)
         number = str(e, "(%s) * %lld + (lane & %lld)", number, (long long)copies, (long long)copies - 1);
     return str(e, "%s(%s + (%s) * %d, %s)", fn, base_name(e, param), number, dtype_bytes(d), by);
@@ -145,7 +145,9 @@ void emit_atomics_close(Emit *e, const Instr *i)
         line(e, "for (int %s = 1; %s < %lld; %s++) %s = %s;", c, c, (long long)copies, c, x,
             combined(e, rmw, d, x, next));
     } else line(e, "const %s %s = %s(%s + %s * %d);", ctype(d), x, get, base, k, size);
-    const char *fn = use(e, str(e, "atomic_%s_%s", attr_enum_name(ATTR_RMW, rmw), dtype_name(d)));
+    bool loops = (rmw == RMW_MAX || rmw == RMW_MIN) && dtype_is_float(d);
+    const char *fn =
+        use(e, str(e, "%s_%s_%s", loops ? "reach" : "atomic", attr_enum_name(ATTR_RMW, rmw), dtype_name(d)));
     line(e, "if (%s) %s(%s + %s, %s);", changed(e, d, x, neutral(e, rmw, d)), fn,
         slot_name(e, SLOT_DATA, param, 0, d), offset_of(e, param, k), x);
     end_block(e);

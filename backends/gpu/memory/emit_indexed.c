@@ -417,7 +417,8 @@ void emit_indexed(Emit *e, Instr *i)
     declare_old(e, &x);
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
-    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x, access_all);
+    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0,
+         both = gathered && access_gathered(e, &x, access_all);
     if (gathered && !both) return;
     if (v.n > 1) access_vectors(e, &x, base, &v);
     else if (!access_threes(e, &x, base)) access_all(e, &x, base);

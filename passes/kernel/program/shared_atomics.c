@@ -2,42 +2,45 @@
  *
  *   %p = program; .. atomic_rmw %COUNT[%bin] = %one {rmw = add} ..
  * becomes
- *   atomics_open {param = COUNT, rmw = add, count = 32}
+ *   atomics_open {param = COUNT, rmw = add, gathered = 32, count = 4096}
  *   for %p = cta_id to num_programs step num_ctas {loop = static} {
  *       .. atomic_rmw %COUNT[%bin] = %one {rmw = add, gathered = 32} ..
  *   }
- *   atomics_close {param = COUNT, rmw = add, count = 32}
+ *   atomics_close {param = COUNT, rmw = add, gathered = 32, count = 4096}
  *
  * Atomics on few words of memory wait for each other in L2. Those on shared memory do so in one
- * multiprocessor, and not at all where lanes have copies of their own: word w of copy c lies at w * copies + c,
- * and with 32 copies each lane has a bank to itself. A CTA begins with neutral elements, takes many programs,
- * and changes memory once for each word that is no longer neutral.
+ * multiprocessor, and not at all where lanes have copies of their own: word w of copy c lies at w * copies +
+ * c, and with 32 copies each lane has a bank to itself. A CTA begins with neutral elements, takes many
+ * programs, and changes memory once for each word that is no longer neutral.
  *
- * Requires: every access to the tensor in the kernel is an atomic of one kind that combines in any order (add,
- * max, min, and, or, xor), relaxed, whose old value nobody uses; the launch bounds the tensor's extents; no
- * program waits for another; a CTA that holds one program alone, without warp roles. It runs last of all, so
- * that no other pass sees the loop over programs. */
+ * Requires: every access to the tensor in the kernel is an atomic of one kind that combines in any order
+ * (add, max, min, and, or, xor), relaxed, whose old value nobody uses; the launch bounds the tensor's
+ * extents; no atomic orders other accesses; a CTA that holds one program alone, without warp roles. It runs
+ * last of all, so that no other pass sees the loop over programs. */
+#include "passes/kernel/gather/runs.h"
 #include "passes/kernel/kernel.h"
 
 enum {
-    BANKS = 32,          /* words that shared memory serves at once */
+    BANKS = 32,            /* words that shared memory serves at once */
     ENOUGH_THREADS = 1024, /* of a multiprocessor: copies are given up for the sake of so many */
-    LEAST_THREADS = 512, /* with fewer, memory waits less than the programs do */
-    LEAST_ADDED = 64,    /* elements of a program's atomics, below which they hinder nobody */
-    KEPT_FREE = 8192     /* bytes for what the program itself needs of shared memory */
+    LEAST_THREADS = 512,   /* with fewer, memory waits less than the programs do */
+    LEAST_ADDED = 64,      /* elements of a program's atomics, below which they hinder nobody */
+    ROWS_WORTH = 8,        /* loads for an atomic at most, where those of a warp go to memory together */
+    KEPT_FREE = 8192       /* bytes for what the program itself needs of shared memory */
 };
 
 /* What is known of the accesses to a tensor. */
 typedef struct Summed {
-    bool refused;
-    int copies;    /* in shared memory; 0: none */
-    int64_t rmw;   /* -1: no access was found */
-    int64_t added; /* elements of a program's atomics */
+    bool refused, rows; /* rows: neighbouring elements change neighbouring words */
+    int copies;         /* in shared memory; 0: none */
+    int64_t rmw;        /* -1: no access was found */
+    int64_t added;      /* elements of a program's atomics */
 } Summed;
 
 typedef struct Search {
     KernelContext *c;
     Summed *params;
+    int64_t loaded; /* elements of a program's loads */
 } Search;
 
 static bool combines(int64_t rmw)
@@ -57,17 +60,31 @@ static bool may_gather(const Instr *i, const MemParts *m)
            !(m->result && m->result->uses);
 }
 
+static int64_t elements(const Value *v)
+{ return v && v->type->kind == TYPE_TILE ? type_elements(v->type) : 1; }
+
+/* Whether the last index counts along an axis of the tile. */
+static bool counts_along(const Func *f, const MemParts *m)
+{
+    const Value *last = m->idx[m->rank - 1];
+    bool counts = false;
+    for (int a = 0; last && last->type->kind == TYPE_TILE && a < last->type->rank; a++)
+        counts |= last->type->shape[a] > 1 && kernel_run(f, last, a, 2) & RUN_COUNTS;
+    return counts;
+}
+
 static void look(void *user, Instr *i)
 {
     Search *s = user;
     MemParts m;
     if (!ir_mem_parts(i, &m)) return;
+    if (i->op == OP_LOAD || i->op == OP_GATHER) s->loaded += elements(m.result);
     Summed *x = &s->params[m.param];
     int64_t rmw = ir_attr_int(i, ATTR_RMW, 0);
     x->refused |= !may_gather(i, &m) || (x->rmw >= 0 && x->rmw != rmw);
     x->rmw = rmw;
-    const Type *t = m.values[0] ? m.values[0]->type : NULL;
-    x->added += t && t->kind == TYPE_TILE ? type_elements(t) : 1;
+    x->added += elements(m.values[0]);
+    x->rows |= counts_along(s->c->f, &m);
 }
 
 /* The words that the tensor has at most; 0: not known, or too many. */
@@ -89,19 +106,14 @@ static int resident(const KernelPlan *p, int64_t shared)
     int threads = p->warps * t->wave, by_threads = t->sm_threads / threads;
     int64_t by_shared = t->sm_shared_bytes / (shared + KEPT_FREE / 4 + t->cta_shared_bytes);
     int n = by_shared < by_threads ? (int)by_shared : by_threads;
-    return n < t->sm_ctas ? n : t->sm_ctas;
+    return t->sm_ctas && n > t->sm_ctas ? t->sm_ctas : n;
 }
 
-/* The copies that a CTA has of each word, beside `others` bytes; 0: there is no room. */
-static int copies_for(const KernelPlan *p, int64_t others, int64_t bytes)
+/* Whether CTAs with so many bytes leave a multiprocessor so many threads. */
+static bool fits(const KernelPlan *p, int64_t bytes, int threads)
 {
     const Target *t = p->target;
-    int threads = p->warps * t->wave;
-    for (int n = BANKS; n; n /= 2)
-        if (others + bytes * n + KEPT_FREE <= t->shared_bytes &&
-            resident(p, others + bytes * n) * threads >= (n > 1 ? ENOUGH_THREADS : LEAST_THREADS))
-            return n;
-    return 0;
+    return bytes + KEPT_FREE <= t->shared_bytes && resident(p, bytes) * p->warps * t->wave >= threads;
 }
 
 static void mark(void *user, Instr *i)
@@ -144,18 +156,22 @@ static void begin_and_end(KernelContext *c, int param, const Summed *x)
     ir_build(&last, OP_ATOMICS_CLOSE, NULL, 0, attrs, NULL, 0);
 }
 
-/* Decides for each tensor how many copies there are. Returns the bytes that all of them have. */
-static int64_t choose(KernelContext *c, Summed *params)
+/* Decides for which tensors there are how many copies. Returns the bytes that all of them have. */
+static int64_t choose(KernelContext *c, Summed *params, int64_t loaded)
 {
     int64_t all = 0;
     for (int k = 0; k < c->f->n_params; k++) {
         Summed *x = &params[k];
         if (x->refused || x->rmw < 0 || x->added < LEAST_ADDED) continue;
+        if (x->rows && x->added * ROWS_WORTH < loaded) continue;
         int64_t bytes = words_of(c->f, k) * dtype_bytes(c->f->params[k].type->dtype);
-        x->copies = bytes ? copies_for(c->p, all, bytes) : 0;
+        x->copies = bytes && fits(c->p, all + bytes, LEAST_THREADS);
         all += bytes * x->copies;
     }
-    return all;
+    int copies = BANKS;
+    while (copies > 1 && !fits(c->p, all * copies, ENOUGH_THREADS)) copies /= 2;
+    for (int k = 0; k < c->f->n_params; k++) params[k].copies *= copies;
+    return all * copies;
 }
 
 bool kernel_pass_shared_atomics(KernelContext *c)
@@ -163,11 +179,11 @@ bool kernel_pass_shared_atomics(KernelContext *c)
     KernelPlan *p = c->p;
     Func *f = c->f;
     bool divided = p->cluster > 1 || p->clusters > 1 || p->multicast > 1 || p->split_k || p->shares > 1;
-    if (c->specialized || p->persistent || divided || ir_waits_for_programs(f)) return false;
+    if (c->specialized || p->persistent || divided || ir_orders_memory(f)) return false;
     Search s = { c, arena_array(&c->s->arena, Summed, (size_t)f->n_params + 1) };
     for (int k = 0; k < f->n_params; k++) s.params[k].rmw = -1;
     ir_walk(f->body, look, &s);
-    int64_t bytes = choose(c, s.params);
+    int64_t bytes = choose(c, s.params, s.loaded);
     if (!bytes) return false;
     ir_walk(f->body, mark, &s);
     over_programs(c);

@@ -70,7 +70,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
             scalar_int(
                 lo + (w->traffic ? 0 : step * (iterations / 2)))); /* the first iteration names a window, the
                                                                  one in the middle stands for all */
-    w->c.persistent |= programs;
+    w->c.persistent |= programs && !(w->plan && w->plan->resident);
     bool counted = w->counted;
     CostCounter around = w->counter;
     w->counter = (CostCounter){ known && !programs ? i->blocks[0]->args[0] : NULL, lo, step, iterations };
@@ -351,6 +351,8 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
     case KERNEL_BARRIER: w->c.meets += times; return;
     case KERNEL_ATOMICS_OPEN:
     case KERNEL_ATOMICS_CLOSE:
+        if (!w->traffic) cost_gathered_words_of(w, i);
+        return;
     case KERNEL_BULK_FLUSH:
     case KERNEL_SHARED_SLICE:
     case KERNEL_SHARED_TRANSPOSE:
