@@ -15,15 +15,17 @@
  *
  * Requires: every access to the tensor in the kernel is an atomic of one kind that combines in any order
  * (add, max, min, and, or, xor), relaxed, whose old value nobody uses; the launch bounds the tensor's
- * extents; no atomic orders other accesses; a CTA that holds one program alone, without warp roles. It runs
- * last of all, so that no other pass sees the loop over programs. */
+ * extents; no atomic orders other accesses; a CTA that holds one program alone, without warp roles, products
+ * and tiles in shared memory. It runs last of all, so that no other pass sees the loop over programs. */
 #include "passes/kernel/gather/runs.h"
 #include "passes/kernel/kernel.h"
 
 enum {
     BANKS = 32,            /* words that shared memory serves at once */
+    SOME_COPIES = 8,       /* as many as a warp's float additions to one element need, which are retried */
     ENOUGH_THREADS = 1024, /* of a multiprocessor: copies are given up for the sake of so many */
-    LEAST_THREADS = 512,   /* with fewer, memory waits less than the programs do */
+    ENOUGH_BYTES = 32768,  /* that its programs load at a time */
+    LEAST_THREADS = 256,   /* with fewer, programs wait longer for loads than for atomics in memory */
     LEAST_ADDED = 64,      /* elements of a program's atomics, below which they hinder nobody */
     ROWS_WORTH = 8,        /* loads for an atomic at most, where those of a warp go to memory together */
     KEPT_FREE = 8192       /* bytes for what the program itself needs of shared memory */
@@ -35,12 +37,13 @@ typedef struct Summed {
     int copies;         /* in shared memory; 0: none */
     int64_t rmw;        /* -1: no access was found */
     int64_t added;      /* elements of a program's atomics */
+    bool one;           /* all of them add the same number */
 } Summed;
 
 typedef struct Search {
     KernelContext *c;
     Summed *params;
-    int64_t loaded; /* elements of a program's loads */
+    int64_t loaded, bytes; /* elements of a program's loads, and their bytes */
 } Search;
 
 static bool combines(int64_t rmw)
@@ -78,13 +81,17 @@ static void look(void *user, Instr *i)
     Search *s = user;
     MemParts m;
     if (!ir_mem_parts(i, &m)) return;
-    if (i->op == OP_LOAD || i->op == OP_GATHER) s->loaded += elements(m.result);
+    if (i->op == OP_LOAD || i->op == OP_GATHER) {
+        s->loaded += elements(m.result);
+        s->bytes += elements(m.result) * dtype_bytes(m.result->type->dtype);
+    }
     Summed *x = &s->params[m.param];
     int64_t rmw = ir_attr_int(i, ATTR_RMW, 0);
     x->refused |= !may_gather(i, &m) || (x->rmw >= 0 && x->rmw != rmw);
     x->rmw = rmw;
     x->added += elements(m.values[0]);
     x->rows |= counts_along(s->c->f, &m);
+    x->one &= rmw == RMW_ADD && m.values[0] && m.values[0]->def && m.values[0]->def->op == OP_SPLAT;
 }
 
 /* The words that the tensor has at most; 0: not known, or too many. */
@@ -114,6 +121,22 @@ static bool fits(const KernelPlan *p, int64_t bytes, int threads)
 {
     const Target *t = p->target;
     return bytes + KEPT_FREE <= t->shared_bytes && resident(p, bytes) * p->warps * t->wave >= threads;
+}
+
+/* CTAs of a multiprocessor: no more than keep enough loads under way, as each changes memory in the end. */
+static int resident_wanted(const KernelPlan *p, int64_t shared, int64_t loaded)
+{
+    int n = resident(p, shared), threads = p->warps * p->target->wave,
+        enough = (ENOUGH_THREADS + threads - 1) / threads;
+    int64_t more = loaded > 0 ? (ENOUGH_BYTES + loaded - 1) / loaded : n;
+    if (more > enough) enough = more < n ? (int)more : n;
+    return enough < n ? enough : n;
+}
+
+static bool keeps_apart(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_SHARED_ALLOC || op_family(i->op) == OPS_PRODUCT || kernel_kept(i);
 }
 
 static void mark(void *user, Instr *i)
@@ -156,6 +179,26 @@ static void begin_and_end(KernelContext *c, int param, const Summed *x)
     ir_build(&last, OP_ATOMICS_CLOSE, NULL, 0, attrs, NULL, 0);
 }
 
+/* The copies of a tensor's words where there may be `most`. Additions of one number to words of 4 bytes are
+ * counted for the whole warp by one instruction, wherever they meet. Others of a lane wait for those of other
+ * lanes at the same word; those of 8 bytes and of floats are loops of compare and swap on NVIDIA. */
+static int copies_of(const KernelContext *c, const Summed *x, int param, int most)
+{
+    DType d = c->f->params[param].type->dtype;
+    int wanted = dtype_bytes(d) > 4 ? BANKS : dtype_is_float(d) || !x->one ? SOME_COPIES : 1;
+    return wanted < most ? wanted : most;
+}
+
+static int64_t bytes_of(const KernelContext *c, const Summed *params, int most)
+{
+    int64_t all = 0;
+    for (int k = 0; k < c->f->n_params; k++)
+        if (params[k].copies)
+            all += words_of(c->f, k) * dtype_bytes(c->f->params[k].type->dtype) *
+                   copies_of(c, &params[k], k, most);
+    return all;
+}
+
 /* Decides for which tensors there are how many copies. Returns the bytes that all of them have. */
 static int64_t choose(KernelContext *c, Summed *params, int64_t loaded)
 {
@@ -169,9 +212,11 @@ static int64_t choose(KernelContext *c, Summed *params, int64_t loaded)
         all += bytes * x->copies;
     }
     int copies = BANKS;
-    while (copies > 1 && !fits(c->p, all * copies, ENOUGH_THREADS)) copies /= 2;
-    for (int k = 0; k < c->f->n_params; k++) params[k].copies *= copies;
-    return all * copies;
+    while (copies > 1 && !fits(c->p, bytes_of(c, params, copies), ENOUGH_THREADS)) copies /= 2;
+    all = bytes_of(c, params, copies);
+    for (int k = 0; k < c->f->n_params; k++)
+        if (params[k].copies) params[k].copies = copies_of(c, &params[k], k, copies);
+    return all;
 }
 
 bool kernel_pass_shared_atomics(KernelContext *c)
@@ -180,8 +225,9 @@ bool kernel_pass_shared_atomics(KernelContext *c)
     Func *f = c->f;
     bool divided = p->cluster > 1 || p->clusters > 1 || p->multicast > 1 || p->split_k || p->shares > 1;
     if (c->specialized || p->persistent || divided || ir_orders_memory(f)) return false;
+    if (ir_any_in(f->body, keeps_apart, NULL)) return false;
     Search s = { c, arena_array(&c->s->arena, Summed, (size_t)f->n_params + 1) };
-    for (int k = 0; k < f->n_params; k++) s.params[k].rmw = -1;
+    for (int k = 0; k < f->n_params; k++) s.params[k] = (Summed){ .rmw = -1, .one = true };
     ir_walk(f->body, look, &s);
     int64_t bytes = choose(c, s.params, s.loaded);
     if (!bytes) return false;
@@ -190,6 +236,6 @@ bool kernel_pass_shared_atomics(KernelContext *c)
     for (int k = 0; k < f->n_params; k++)
         if (s.params[k].copies) begin_and_end(c, k, &s.params[k]);
     p->persistent = true;
-    p->resident = resident(p, bytes);
+    p->resident = resident_wanted(p, bytes, s.bytes);
     return true;
 }

@@ -3,11 +3,17 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
+enum {
+    WARP = 32,
+    MOST_CROWDED = 1 << 16 /* elements: with more, programs seldom meet */
+};
+
 /* A part of what a CTA does before its first program or after its last one: each word is written, or read
  * and added to memory. */
 void cost_gathered_words_of(CostWalk *w, const Instr *i)
 {
     const Param *p = &w->f->params[ir_attr_int(i, ATTR_PARAM, 0)];
+    if (w->traffic) return;
     double ctas = fmin((double)w->programs, (double)w->units * w->plan->resident),
            part = ctas / (double)w->programs, words = 1;
     for (int a = 0; a < p->type->rank; a++) words *= (double)w->env->dims[p->dims[a]];
@@ -15,5 +21,18 @@ void cost_gathered_words_of(CostWalk *w, const Instr *i)
     double copies = words * (double)ir_attr_int(i, ATTR_GATHERED, 1);
     w->c.alu += copies * w->model->access * part;
     w->c.shared += copies * dtype_bytes(p->type->dtype) * part;
-    if (i->op == OP_ATOMICS_CLOSE) w->c.added += words * part;
+    if (i->op != OP_ATOMICS_CLOSE) return;
+    double each = w->model->gathered + w->model->crowded / words / WARP; /* those of a warp come together */
+    w->c.queued += words * part * each / w->model->queued;
+}
+
+/* Atomics on a small tensor, `n` of a program, one of whose elements each changes wherever the data say. */
+void cost_crowded(CostWalk *w, const Instr *i, int param, double n)
+{
+    const Param *p = &w->f->params[param];
+    double words = 1;
+    if (i->op != OP_ATOMIC_RMW && i->op != OP_ATOMIC_CAS) return;
+    for (int a = 0; a < p->type->rank; a++) words *= fmax(1, (double)w->env->dims[p->dims[a]]);
+    double each = fmin(w->model->crowded / words / w->model->queued, 1);
+    if (n > 1 && words <= MOST_CROWDED) w->c.queued += n * each;
 }
