@@ -20,6 +20,8 @@ static int param_of(const Instr *i)
 }
 
 static DType type_of(const Emit *e, int param) { return e->f->params[param].type->dtype; }
+static DType word_of(const Emit *e, const Instr *i)
+{ return ir_attr(i, ATTR_NARROW) ? DT_I32 : type_of(e, param_of(i)); }
 
 /* The elements of the tensor at most; 0: not known. */
 static int64_t most_words(const Emit *e, int param)
@@ -40,7 +42,21 @@ static const Instr *opening(const Emit *e, int param)
 bool emit_gathered_some(Emit *e, const Instr *atomic)
 {
     int param = param_of(atomic);
-    return ir_attr_int(opening(e, param), ATTR_COUNT, 0) < most_words(e, param);
+    const Instr *i = opening(e, param);
+    return ir_attr(i, ATTR_NARROW) || ir_attr_int(i, ATTR_COUNT, 0) < most_words(e, param);
+}
+
+/* Whether the words of this launch are fewer than what changes them, and have room for its sums. */
+static void declare_gathers(Emit *e, const Instr *i)
+{
+    int param = param_of(i);
+    int64_t count = ir_attr_int(i, ATTR_COUNT, 0), largest = ir_attr_int(i, ATTR_NARROW, 0);
+    const char *cond = str(e, "(u64)%s * %lld >= (u64)%s * %s", all_programs(e), (long long)count,
+        words_name(e, param), cta_count(e));
+    if (largest)
+        cond = str(e, "%s && ((u64)%s / %s + 1) * %lldull < 0x80000000u", cond, all_programs(e), cta_count(e),
+            (long long)(count * largest));
+    line(e, "const bool %s = %s;", emit_gathers(e, param), cond);
 }
 
 /* What an operation leaves as it is. Of float sums this is -0, since 0 + -0 is 0. */
@@ -74,11 +90,10 @@ static const char *changed(Emit *e, DType d, const char *x, const char *than)
 void emit_atomics_open(Emit *e, const Instr *i)
 {
     int param = param_of(i);
-    DType d = type_of(e, param);
+    DType d = word_of(e, i);
     const Param *p = &e->f->params[param];
-    int64_t copies = ir_attr_int(i, ATTR_GATHERED, 1), count = ir_attr_int(i, ATTR_COUNT, 0),
-            words = most_words(e, param), bytes = words * copies * dtype_bytes(d),
-            at = (e->shared_bytes + 127) / 128 * 128;
+    int64_t copies = ir_attr_int(i, ATTR_GATHERED, 1), words = most_words(e, param),
+            bytes = words * copies * dtype_bytes(d), at = (e->shared_bytes + 127) / 128 * 128;
     const char *n = "1", *k = tmp(e, "k"), *base = base_name(e, param), *all = words_name(e, param);
     for (int a = 0; a < p->type->rank; a++) n = str(e, "%s * (u32)%s", n, window_extent(e, param, a));
     vec_push(&e->s->arena, &e->shared_map,
@@ -86,10 +101,8 @@ void emit_atomics_open(Emit *e, const Instr *i)
     e->shared_bytes = at + bytes;
     line(e, "const u32 %s = shared_base + %lld, %s = %s;    /* %lld copies of %s */", base, (long long)at,
         all, n, (long long)copies, p->name);
-    bool some = count < words;
-    if (some)
-        line(e, "const bool %s = (u64)%s * %lld >= (u64)%s * %s;", emit_gathers(e, param), all_programs(e),
-            (long long)count, all, cta_count(e));
+    bool some = emit_gathered_some(e, i);
+    if (some) declare_gathers(e, i);
     line(e, "for (u32 %s = tid; %s%s < %s * %lld; %s += %d)", k,
         some ? str(e, "%s && ", emit_gathers(e, param)) : "", k, all, (long long)copies, k, e->threads);
     line(e, "    %s(%s + %s * %d, %s);", use(e, str(e, "sts_%s", dtype_name(d))), base, k, dtype_bytes(d),
@@ -100,12 +113,13 @@ void emit_atomics_open(Emit *e, const Instr *i)
 const char *emit_gathered_change(Emit *e, const Instr *atomic, const char *number, const char *by)
 {
     int param = param_of(atomic);
-    DType d = type_of(e, param);
+    DType d = word_of(e, atomic);
     int64_t copies = ir_attr_int(atomic, ATTR_GATHERED, 1);
     const char *fn = use(
         e, str(e, "shared_%s_%s", attr_enum_name(ATTR_RMW, ir_attr_int(atomic, ATTR_RMW, 0)), dtype_name(d)));
     if (copies > 1)
         number = str(e, "(%s) * %lld + (lane & %lld)", number, (long long)copies, (long long)copies - 1);
+    if (d != type_of(e, param)) by = str(e, "(%s)(%s)", ctype(d), by);
     return str(e, "%s(%s + (%s) * %d, %s)", fn, base_name(e, param), number, dtype_bytes(d), by);
 }
 
@@ -127,12 +141,12 @@ static const char *offset_of(Emit *e, int param, const char *number)
 void emit_atomics_close(Emit *e, const Instr *i)
 {
     int param = param_of(i);
-    DType d = type_of(e, param);
+    DType d = word_of(e, i), own = type_of(e, param);
     int size = dtype_bytes(d);
     int64_t copies = ir_attr_int(i, ATTR_GATHERED, 1), rmw = ir_attr_int(i, ATTR_RMW, 0);
     const char *k = tmp(e, "k"), *x = tmp(e, "x"), *c = tmp(e, "c"), *base = base_name(e, param),
                *get = use(e, str(e, "lds_%s", dtype_name(d))), *all = words_name(e, param);
-    bool some = ir_attr_int(i, ATTR_COUNT, 0) < most_words(e, param);
+    bool some = emit_gathered_some(e, i);
     barrier(e);
     line(e, "for (u32 %s = tid; %s%s < %s; %s += %d) {", k,
         some ? str(e, "%s && ", emit_gathers(e, param)) : "", k, all, k, e->threads);
@@ -147,9 +161,10 @@ void emit_atomics_close(Emit *e, const Instr *i)
     } else line(e, "const %s %s = %s(%s + %s * %d);", ctype(d), x, get, base, k, size);
     bool loops = (rmw == RMW_MAX || rmw == RMW_MIN) && dtype_is_float(d);
     const char *fn =
-        use(e, str(e, "%s_%s_%s", loops ? "reach" : "atomic", attr_enum_name(ATTR_RMW, rmw), dtype_name(d)));
+        use(e, str(e, "%s_%s_%s", loops ? "reach" : "atomic", attr_enum_name(ATTR_RMW, rmw), dtype_name(own)));
     line(e, "if (%s) %s(%s + %s, %s);", changed(e, d, x, neutral(e, rmw, d)), fn,
-        slot_name(e, SLOT_DATA, param, 0, d), offset_of(e, param, k), x);
+        slot_name(e, SLOT_DATA, param, 0, own), offset_of(e, param, k),
+        own == d ? x : str(e, "(%s)%s", ctype(own), x));
     end_block(e);
     note_indexed(e, true, param, NULL, NULL);
 }

@@ -19,15 +19,18 @@
  * and tiles in shared memory. It runs last of all, so that no other pass sees the loop over programs. */
 #include "passes/kernel/gather/runs.h"
 #include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule/live.h"
 
 enum {
     BANKS = 32,            /* words that shared memory serves at once */
     SOME_COPIES = 8,       /* as many as a warp's float additions to one element need, which are retried */
     ENOUGH_THREADS = 1024, /* of a multiprocessor: copies are given up for the sake of so many */
-    ENOUGH_BYTES = 32768,  /* that its programs load at a time */
+    MANY_THREADS = 1536,   /* the same where a thread needs no more than 40 registers, */
+    EASY_WORDS = 20,       /* as it has no more words of tiles in use at once */
     LEAST_THREADS = 256,   /* with fewer, programs wait longer for loads than for atomics in memory */
     LEAST_ADDED = 64,      /* elements of a program's atomics, below which they hinder nobody */
     ROWS_WORTH = 8,        /* loads for an atomic at most, where those of a warp go to memory together */
+    MOST_NARROW = 1 << 15, /* a number so many of which a word of 32 bits holds the sum */
     KEPT_FREE = 8192       /* bytes for what the program itself needs of shared memory */
 };
 
@@ -38,12 +41,13 @@ typedef struct Summed {
     int64_t rmw;        /* -1: no access was found */
     int64_t added;      /* elements of a program's atomics */
     bool one;           /* all of them add the same number */
+    int64_t largest; /* that is added, without its sign; FACT_UNKNOWN: it is not known, or added in loops */
 } Summed;
 
 typedef struct Search {
     KernelContext *c;
     Summed *params;
-    int64_t loaded, bytes; /* elements of a program's loads, and their bytes */
+    int64_t loaded; /* elements of a program's loads */
 } Search;
 
 static bool combines(int64_t rmw)
@@ -81,18 +85,32 @@ static void look(void *user, Instr *i)
     Search *s = user;
     MemParts m;
     if (!ir_mem_parts(i, &m)) return;
-    if (i->op == OP_LOAD || i->op == OP_GATHER) {
-        s->loaded += elements(m.result);
-        s->bytes += elements(m.result) * dtype_bytes(m.result->type->dtype);
-    }
+    if (i->op == OP_LOAD || i->op == OP_GATHER) s->loaded += elements(m.result);
     Summed *x = &s->params[m.param];
     int64_t rmw = ir_attr_int(i, ATTR_RMW, 0);
     x->refused |= !may_gather(i, &m) || (x->rmw >= 0 && x->rmw != rmw);
     x->rmw = rmw;
     x->added += elements(m.values[0]);
     x->rows |= counts_along(s->c->f, &m);
-    x->one &= rmw == RMW_ADD && m.values[0] && m.values[0]->def && m.values[0]->def->op == OP_SPLAT;
+    const Value *one = m.values[0];
+    bool splat = rmw == RMW_ADD && one && one->def && one->def->op == OP_SPLAT;
+    int64_t n = FACT_UNKNOWN;
+    x->one &= splat;
+    if (!splat || !ir_is_const(ir_operand(one->def, 0), &n) || n < -MOST_NARROW || n > MOST_NARROW ||
+        i->block != s->c->f->body)
+        n = FACT_UNKNOWN;
+    if (n == FACT_UNKNOWN || x->largest == FACT_UNKNOWN) x->largest = FACT_UNKNOWN;
+    else if ((n < 0 ? -n : n) > x->largest) x->largest = n < 0 ? -n : n;
 }
+
+static bool is_narrow(const KernelContext *c, const Summed *x, int param)
+{
+    const Type *t = c->f->params[param].type;
+    return x->largest != FACT_UNKNOWN && !dtype_is_float(t->dtype) && dtype_bytes(t->dtype) == 8;
+}
+
+static int word_bytes(const KernelContext *c, const Summed *x, int param)
+{ return is_narrow(c, x, param) ? 4 : dtype_bytes(c->f->params[param].type->dtype); }
 
 /* The words that the tensor has at most; 0: not known, or too many. */
 static int64_t words_of(const Func *f, int param)
@@ -123,14 +141,17 @@ static bool fits(const KernelPlan *p, int64_t bytes, int threads)
     return bytes + KEPT_FREE <= t->shared_bytes && resident(p, bytes) * p->warps * t->wave >= threads;
 }
 
-/* CTAs of a multiprocessor: no more than keep enough loads under way, as each changes memory in the end. */
-static int resident_wanted(const KernelPlan *p, int64_t shared, int64_t loaded)
+/* CTAs of a multiprocessor: enough to keep loads under way, and no more, as each changes memory in the end.
+ * The launch bounds ask for them: those for which there is no room would begin when the others have ended. */
+static int resident_wanted(const KernelContext *c, int64_t shared)
 {
-    int n = resident(p, shared), threads = p->warps * p->target->wave,
-        enough = (ENOUGH_THREADS + threads - 1) / threads;
-    int64_t more = loaded > 0 ? (ENOUGH_BYTES + loaded - 1) / loaded : n;
-    if (more > enough) enough = more < n ? (int)more : n;
-    return enough < n ? enough : n;
+    const KernelPlan *p = c->p;
+    int n = resident(p, shared), threads = p->warps * p->target->wave;
+    int64_t words = live_most_bytes(&c->s->arena, c->f) / 4 / threads;
+    int most = (words > EASY_WORDS ? ENOUGH_THREADS : MANY_THREADS) / threads;
+    if (most < n) n = most;
+    if (p->options.most_ctas && p->options.most_ctas < n) n = p->options.most_ctas;
+    return n > 1 ? n : 1;
 }
 
 static bool keeps_apart(const void *user, const Instr *i)
@@ -146,6 +167,7 @@ static void mark(void *user, Instr *i)
     if (i->op != OP_ATOMIC_RMW || !ir_mem_parts(i, &m)) return;
     const Summed *x = &s->params[m.param];
     if (x->copies) ir_set_attr(s->c->s, i, a_int(ATTR_GATHERED, x->copies));
+    if (x->copies && is_narrow(s->c, x, m.param)) ir_set_attr(s->c->s, i, a_int(ATTR_NARROW, x->largest));
 }
 
 static void over_programs(KernelContext *c)
@@ -173,7 +195,8 @@ static void over_programs(KernelContext *c)
 static void begin_and_end(KernelContext *c, int param, const Summed *x)
 {
     Attrs attrs = ATTRS(a_int(ATTR_PARAM, param), a_int(ATTR_RMW, x->rmw), a_int(ATTR_GATHERED, x->copies),
-        a_int(ATTR_COUNT, x->added));
+        a_int(ATTR_COUNT, x->added), a_int(ATTR_NARROW, x->largest));
+    attrs.n -= !is_narrow(c, x, param);
     Builder first = ir_before(c->f->body->first), last = ir_before(ir_terminator(c->f->body));
     ir_build(&first, OP_ATOMICS_OPEN, NULL, 0, attrs, NULL, 0);
     ir_build(&last, OP_ATOMICS_CLOSE, NULL, 0, attrs, NULL, 0);
@@ -185,7 +208,7 @@ static void begin_and_end(KernelContext *c, int param, const Summed *x)
 static int copies_of(const KernelContext *c, const Summed *x, int param, int most)
 {
     DType d = c->f->params[param].type->dtype;
-    int wanted = dtype_bytes(d) > 4 ? BANKS : dtype_is_float(d) || !x->one ? SOME_COPIES : 1;
+    int wanted = word_bytes(c, x, param) > 4 ? BANKS : dtype_is_float(d) || !x->one ? SOME_COPIES : 1;
     return wanted < most ? wanted : most;
 }
 
@@ -194,8 +217,7 @@ static int64_t bytes_of(const KernelContext *c, const Summed *params, int most)
     int64_t all = 0;
     for (int k = 0; k < c->f->n_params; k++)
         if (params[k].copies)
-            all += words_of(c->f, k) * dtype_bytes(c->f->params[k].type->dtype) *
-                   copies_of(c, &params[k], k, most);
+            all += words_of(c->f, k) * word_bytes(c, &params[k], k) * copies_of(c, &params[k], k, most);
     return all;
 }
 
@@ -207,7 +229,7 @@ static int64_t choose(KernelContext *c, Summed *params, int64_t loaded)
         Summed *x = &params[k];
         if (x->refused || x->rmw < 0 || x->added < LEAST_ADDED) continue;
         if (x->rows && x->added * ROWS_WORTH < loaded) continue;
-        int64_t bytes = words_of(c->f, k) * dtype_bytes(c->f->params[k].type->dtype);
+        int64_t bytes = words_of(c->f, k) * word_bytes(c, x, k);
         x->copies = bytes && fits(c->p, all + bytes, LEAST_THREADS);
         all += bytes * x->copies;
     }
@@ -236,6 +258,7 @@ bool kernel_pass_shared_atomics(KernelContext *c)
     for (int k = 0; k < f->n_params; k++)
         if (s.params[k].copies) begin_and_end(c, k, &s.params[k]);
     p->persistent = true;
-    p->resident = resident_wanted(p, bytes, s.bytes);
+    p->resident = resident_wanted(c, bytes);
+    if (p->target->kind == TARGET_CUDA && p->min_ctas < p->resident) p->min_ctas = p->resident;
     return true;
 }
