@@ -160,8 +160,8 @@ void emit_atomics_close(Emit *e, const Instr *i)
             combined(e, rmw, d, x, next));
     } else line(e, "const %s %s = %s(%s + %s * %d);", ctype(d), x, get, base, k, size);
     bool loops = (rmw == RMW_MAX || rmw == RMW_MIN) && dtype_is_float(d);
-    const char *fn =
-        use(e, str(e, "%s_%s_%s", loops ? "reach" : "atomic", attr_enum_name(ATTR_RMW, rmw), dtype_name(own)));
+    const char *fn = use(
+        e, str(e, "%s_%s_%s", loops ? "reach" : "atomic", attr_enum_name(ATTR_RMW, rmw), dtype_name(own)));
     line(e, "if (%s) %s(%s + %s, %s);", changed(e, d, x, neutral(e, rmw, d)), fn,
         slot_name(e, SLOT_DATA, param, 0, own), offset_of(e, param, k),
         own == d ? x : str(e, "(%s)%s", ctype(own), x));
