@@ -127,8 +127,9 @@ static void bound_words(Func *f, const Launch *l)
         if (!(params >> i & 1) || !a->tensor || a->tensor->count < 1 || a->tensor->count > 1 << 16) continue;
         for (int axis = 0; axis < a->tensor->rank - a->drop; axis++) {
             Dim *d = &f->dims[f->params[i].dims[axis]];
-            int64_t most = 1;
-            while (most < a->tensor->shape[a->drop + axis]) most *= 2;
+            int64_t most = 4, extent = a->tensor->shape[a->drop + axis];
+            while (2 * most <= extent) most *= 2;
+            while (most < extent) most += most / 4;
             if (d->extent < 0) d->most = most;
         }
     }

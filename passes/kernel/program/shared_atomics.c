@@ -23,7 +23,8 @@
 
 enum {
     BANKS = 32,            /* words that shared memory serves at once */
-    SOME_COPIES = 8,       /* as many as a warp's float additions to one element need, which are retried */
+    FLOAT_COPIES = 16,     /* as many as float additions to one element need, which are retried */
+    SOME_COPIES = 8,       /* as many as keep the lanes of a warp from waiting for each other much */
     ENOUGH_THREADS = 1024, /* of a multiprocessor: copies are given up for the sake of so many */
     MANY_THREADS = 1536,   /* the same where a thread needs no more than 40 registers, */
     EASY_WORDS = 20,       /* as it has no more words of tiles in use at once */
@@ -208,7 +209,10 @@ static void begin_and_end(KernelContext *c, int param, const Summed *x)
 static int copies_of(const KernelContext *c, const Summed *x, int param, int most)
 {
     DType d = c->f->params[param].type->dtype;
-    int wanted = word_bytes(c, x, param) > 4 ? BANKS : dtype_is_float(d) || !x->one ? SOME_COPIES : 1;
+    int wanted = word_bytes(c, x, param) > 4 ? BANKS
+                 : dtype_is_float(d)         ? FLOAT_COPIES
+                 : !x->one                   ? SOME_COPIES
+                                             : 1;
     return wanted < most ? wanted : most;
 }
 

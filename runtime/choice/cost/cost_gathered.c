@@ -1,5 +1,6 @@
 /* cost_gathered.c: atomics that change words of shared memory (passes/kernel/program/shared_atomics.c), and
  * those on so few words of memory that they wait for each other. */
+#include "passes/kernel/gather/runs.h"
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
@@ -26,7 +27,25 @@ void cost_gathered_words_of(CostWalk *w, const Instr *i)
     w->c.queued += words * part * each / w->model->queued;
 }
 
-/* Atomics on a small tensor, `n` of a program, one of whose elements each changes wherever the data say. */
+/* Whether lanes beside each other change elements beside each other, which go to memory together. */
+static bool by_rows(const CostWalk *w, const Instr *i)
+{
+    MemParts m;
+    const Value *last = ir_mem_parts(i, &m) ? m.idx[m.rank - 1] : NULL;
+    bool counts = false;
+    for (int a = 0; last && last->type->kind == TYPE_TILE && a < last->type->rank; a++)
+        counts |= last->type->shape[a] > 1 && kernel_run(w->f, last, a, 2) & RUN_COUNTS;
+    return counts;
+}
+
+/* Extremes of floats look at memory before they change it, which they seldom do. */
+static bool looks_first(const Instr *i, DType d)
+{
+    int64_t rmw = ir_attr_int(i, ATTR_RMW, 0);
+    return i->op == OP_ATOMIC_RMW && dtype_is_float(d) && (rmw == RMW_MAX || rmw == RMW_MIN);
+}
+
+/* Atomics on a small tensor, `n` of a program, each of which changes an element wherever the data say. */
 void cost_crowded(CostWalk *w, const Instr *i, int param, double n)
 {
     const Param *p = &w->f->params[param];
@@ -34,5 +53,6 @@ void cost_crowded(CostWalk *w, const Instr *i, int param, double n)
     if (i->op != OP_ATOMIC_RMW && i->op != OP_ATOMIC_CAS) return;
     for (int a = 0; a < p->type->rank; a++) words *= fmax(1, (double)w->env->dims[p->dims[a]]);
     double each = fmin(w->model->crowded / words / w->model->queued, 1);
+    if (by_rows(w, i) || looks_first(i, p->type->dtype)) each /= WARP;
     if (n > 1 && words <= MOST_CROWDED) w->c.queued += n * each;
 }
