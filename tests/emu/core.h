@@ -150,7 +150,8 @@ typedef struct Tma {
 typedef struct Several {
     uint16_t epoch[EMU_WARPS];
     uint8_t lane[EMU_WARPS];
-    bool atomic; /* by atomics, whatever the value, and perhaps by one warp alone */
+    uint32_t filled; /* atomic: the tag of what was there before */
+    bool atomic;     /* by atomics, whatever the value, and perhaps by one warp alone */
 } Several;
 
 /* A warp's last read of a byte of shared memory: its epoch and lane; or of each of a block's (shadow.c). */

@@ -364,9 +364,9 @@ void *emu_shared_atomic(uint32_t a, uint32_t bytes)
         uint32_t tag = c->tags[k];
         Several s;
         memset(&s, 0, sizeof s);
-        if (!tag) emu_fail("an atomic in shared memory at %u, which nobody has written", k);
         if (tag >> 24 == EMU_SEVERAL && c->several[tag & 0xffff].atomic) s = c->several[tag & 0xffff];
-        else check_tag(k, tag, "an atomic", GENERIC);
+        else s.filled = tag;
+        check_tag(k, s.filled, "an atomic", GENERIC);
         bool alone = s.epoch[w->index] < w->lanes_epoch || s.lane[w->index] == emu.fiber->lane;
         s.atomic = true;
         s.epoch[w->index] = w->clock.at[w->index];
