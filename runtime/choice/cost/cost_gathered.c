@@ -6,6 +6,7 @@
 
 enum {
     WARP = 32,
+    VECTOR = 16,           /* bytes */
     MOST_CROWDED = 1 << 16 /* elements: with more, programs seldom meet */
 };
 
@@ -52,7 +53,9 @@ void cost_crowded(CostWalk *w, const Instr *i, int param, double n)
     double words = 1;
     if (i->op != OP_ATOMIC_RMW && i->op != OP_ATOMIC_CAS) return;
     for (int a = 0; a < p->type->rank; a++) words *= fmax(1, (double)w->env->dims[p->dims[a]]);
-    double each = fmin(w->model->crowded / words / w->model->queued, 1);
-    if (by_rows(w, i) || looks_first(i, p->type->dtype)) each /= WARP;
-    if (n > 1 && words <= MOST_CROWDED) w->c.queued += n * each;
+    bool apart = !by_rows(w, i) && !looks_first(i, p->type->dtype);
+    double each = fmin(w->model->crowded / words, w->model->queued) / (apart ? 1 : WARP);
+    if (apart)
+        each += VECTOR / dtype_bytes(p->type->dtype) / w->model->added; /* one is as many as a vector */
+    if (n > 1 && words <= MOST_CROWDED) w->c.queued += n * each / w->model->queued;
 }
