@@ -53,9 +53,9 @@ void cost_crowded(CostWalk *w, const Instr *i, int param, double n)
     double words = 1;
     if (i->op != OP_ATOMIC_RMW && i->op != OP_ATOMIC_CAS) return;
     for (int a = 0; a < p->type->rank; a++) words *= fmax(1, (double)w->env->dims[p->dims[a]]);
-    bool apart = !by_rows(w, i) && !looks_first(i, p->type->dtype);
-    double each = fmin(w->model->crowded / words, w->model->queued) / (apart ? 1 : WARP);
-    if (apart)
+    bool rows = by_rows(w, i), seldom = rows || looks_first(i, p->type->dtype);
+    double each = fmin(w->model->crowded / words, w->model->queued) / (seldom ? WARP : 1);
+    if (!rows)
         each += VECTOR / dtype_bytes(p->type->dtype) / w->model->added; /* one is as many as a vector */
     if (n > 1 && words <= MOST_CROWDED) w->c.queued += n * each / w->model->queued;
 }
