@@ -43,6 +43,23 @@ int64_t launch_facts_most(int64_t extent)
     return 0;
 }
 
+enum { QUARTERS = 64 }; /* codes from here on are 4, 5, 6 and 7 quarters of powers of two */
+
+int64_t launch_facts_bound(unsigned code)
+{
+    unsigned n = code - QUARTERS;
+    return code < QUARTERS ? (int64_t)code : (int64_t)(4 + n % 4) << n / 4 >> 2;
+}
+
+uint8_t launch_facts_code(int64_t extent, bool words)
+{
+    int64_t most = launch_facts_most(extent);
+    unsigned code = QUARTERS;
+    if (most || extent < 1 || extent > LAUNCH_MOST_WORDS || !words) return (uint8_t)most;
+    while (launch_facts_bound(code) < extent) code++;
+    return (uint8_t)code;
+}
+
 /* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
  * same by its key. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, const DType *converted)

@@ -42,6 +42,11 @@ typedef struct LaunchFacts {
 /* Rounds a small extent up to one of a few numbers, so that launches share variants. A launch promises that
  * the extent is at most this number. 0: the extent is not small. */
 int64_t launch_facts_most(int64_t extent);
+/* The same in 8 bits, and back. words: of a tensor of so many elements that shared memory may hold it, where
+ * larger extents are rounded up to quarters of powers of two: 40, 48, 56, 64, 80. */
+enum { LAUNCH_MOST_WORDS = 1 << 16 };
+uint8_t launch_facts_code(int64_t extent, bool words);
+int64_t launch_facts_bound(unsigned code);
 
 typedef struct CompileOptions {
     const Target *target;

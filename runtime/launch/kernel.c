@@ -163,6 +163,18 @@ static bool has_rows(const tile_kernel *k, const KernelParam *p)
     return dim >= 0 && k->dims[dim].specialized && ir_gaps_matter(p->size, 2 * p->size, p->size);
 }
 
+/* Of tensors that atomics change, a GPU holds small ones in shared memory (shared_atomics.c). */
+static void mark_counted(tile_kernel *k)
+{
+    bool gpu = k->context->target->kind != TARGET_CPU;
+    for (int i = 0; i < k->n_params && gpu; i++)
+        for (int a = 0; a < k->params[i].rank && k->params[i].atomics; a++) {
+            int d = k->params[i].dim[a];
+            if (d >= 0 && d < k->front->n_dims && !k->dims[d].specialized) k->dims[d].counted = true;
+        }
+    for (int d = 0; d < k->n_dims; d++) k->n_counted += k->dims[d].counted;
+}
+
 static tile_status take_params(tile_kernel *k)
 {
     const FrontKernel *f = k->front;
@@ -171,6 +183,7 @@ static tile_status take_params(tile_kernel *k)
         if (f->params[i].kind == FRONT_CONST || f->params[i].kind == FRONT_CONST_TYPE) continue;
         tile_status st = take_param(k, &f->params[i], &k->params[k->n_params++]);
         if (st) return st;
+        k->params[k->n_params - 1].atomics = i < 64 && f->atomics >> i & 1;
     }
     if (k->n_params > MAX_PARAMS)
         return context_fail(
@@ -190,8 +203,8 @@ static tile_status take_params(tile_kernel *k)
         k->n_key_dims += k->dims[d].key;
         for (int i = 0; i < f->n_counted && gpu && dim->bound < 0; i++)
             dim->counted |= !strcmp(f->counted[i], f->dims[d]);
-        k->n_counted += dim->counted;
     }
+    mark_counted(k);
     for (int i = 0; i < k->n_params; i++) {
         k->params[i].rows = gpu && has_rows(k, &k->params[i]);
         if (k->params[i].rows) k->gap_words = (k->n_params + 63) / 64;

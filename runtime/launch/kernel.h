@@ -23,6 +23,7 @@ typedef struct KernelParam {
     bool real;            /* a floating scalar */
     FrontValue otherwise; /* the default of a scalar, or FRONT_NOTHING */
     bool optional;        /* a tensor that a launch may leave out */
+    bool atomics;         /* the key says of small extents what they are at most */
     bool rows;            /* the key says whether rows have gaps (ir_gaps_matter) */
     /* For an optional tensor, whether the kernel was made for launches that give it: 1 yes, 0 no, -1 not
      * said. */
@@ -34,7 +35,7 @@ typedef struct KernelDim {
     const char *name;
     bool key;         /* the code is specialized on its extent, which the launch gives */
     bool specialized; /* the same, or its extent was given when the kernel was made */
-    bool counted;     /* the key says of a small extent what it is at most (FrontKernel.counted) */
+    bool counted;     /* the key says of a small extent what it is at most (FrontKernel.counted, atomics) */
     int64_t bound;    /* the extent that was given when the kernel was made, or -1 */
 } KernelDim;
 

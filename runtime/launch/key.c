@@ -17,17 +17,35 @@ static bool has_gaps(const tile_kernel *k, const LaunchArgs *l, int i)
            ir_gaps_matter(v->extent[last] * p->size, l->strides[i][last - 1] * p->size, p->size);
 }
 
+/* What the key says of each counted extent: a number for launch_facts_bound. */
+static void count_extents(const tile_kernel *k, const LaunchArgs *l, uint8_t *codes)
+{
+    for (int d = 0; d < k->n_dims; d++)
+        codes[d] = k->dims[d].counted ? launch_facts_code(l->dims[d], false) : 0;
+    for (int i = 0; i < k->n_params; i++) {
+        const KernelParam *p = &k->params[i];
+        int64_t words = 1;
+        for (int a = 0; a < p->rank && words <= LAUNCH_MOST_WORDS; a++)
+            words *= l->views[i].extent[a] > 0 ? l->views[i].extent[a] : 0;
+        for (int a = 0; a < p->rank && p->atomics && words && words <= LAUNCH_MOST_WORDS; a++)
+            if (p->dim[a] >= 0 && k->dims[p->dim[a]].counted)
+                codes[p->dim[a]] = launch_facts_code(l->views[i].extent[a], true);
+    }
+}
+
 /* The key but for the configuration. */
 static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     int masks = (k->n_dims + 63) / 64;
     uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims, far = 0;
     uint64_t *counts = key + counts_at(k);
+    uint8_t codes[k->n_dims + 1];
     memset(key, 0, (size_t)k->key_words * 8);
+    if (k->n_counted) count_extents(k, l, codes);
     for (int d = 0, c = 0; d < k->n_dims; d++) {
         int64_t n = l->dims[d];
         if (k->dims[d].counted) {
-            counts[c / 8] |= (uint64_t)launch_facts_most(n) << 8 * (c % 8);
+            counts[c / 8] |= (uint64_t)codes[d] << 8 * (c % 8);
             c++;
         }
         key[1 + d / 64] |= (uint64_t)(n > 0 && (n & 15) == 0) << d % 64;
@@ -100,7 +118,7 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
     const uint64_t *counts = key + counts_at(k);
     for (int d = 0, c = 0; d < k->n_dims; d++) {
         dim16[d] = key[1 + d / 64] >> d % 64 & 1;
-        most[d] = k->dims[d].counted ? (int64_t)(counts[c / 8] >> 8 * (c % 8) & 255) : 0;
+        most[d] = k->dims[d].counted ? launch_facts_bound(counts[c / 8] >> 8 * (c % 8) & 255) : 0;
         c += k->dims[d].counted;
     }
     for (int i = 0; i < k->n_params; i++) {

@@ -1,6 +1,7 @@
 /* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/memory/emit_gathered.h"
 #include "backends/gpu/memory/emit_within.h"
 #include "passes/kernel/gather/runs.h"
 
@@ -29,6 +30,7 @@ typedef struct Indexed {
     /* When several threads hold an element, one of them does the atomic operation, and the others get the old
      * value through shared memory at this address. NULL: each element has one thread. */
     const char *shared;
+    bool gathered; /* changes the words that shared memory has of the tensor (emit_gathered.c) */
 } Indexed;
 
 /* The layout of all elements, which is that of any tile among the operands. */
@@ -148,6 +150,21 @@ const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
     return *cond ? str(e, "(%s) ? %s : 0", cond, at) : at;
 }
 
+/* The number of the element among all of the tensor. */
+static const char *number_of(Emit *e, const Indexed *x, Index *r, const char **cond)
+{
+    const MemParts *m = &x->m;
+    const char *at = NULL;
+    bool within = !**cond && all_within(e, m);
+    for (int a = 0; a < m->rank; a++) {
+        const char *ix = indexed_value(e, m->idx[a], x->l, r);
+        *cond = test_index(e, m, a, ix, within, *cond);
+        at = at ? str(e, "(%s) * (u32)%s + (u32)%s", at, window_extent(e, m->param, a), ix)
+                : str(e, "(u32)%s", ix);
+    }
+    return at;
+}
+
 /* The condition of the access of register r, whose coordinates go to c, and its offset in the tensor. */
 static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, const char **at)
 {
@@ -159,7 +176,7 @@ static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, 
     }
     cond = both_conditions(e, x->holder, cond);
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
-    *at = offset_of(e, x, r, &cond);
+    *at = (x->gathered ? number_of : offset_of)(e, x, r, &cond);
     return cond;
 }
 
@@ -178,9 +195,13 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
 {
     const MemParts *m = &x->m;
     Index *c[TILE_MAX_RANK];
-    const char *at, *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at),
-                    *old = tmp(e, "x");
-    const char *pad = pad_value(e, m->pad, x->d);
+    const char *at, *cond = condition_of(e, x, r, c, &at);
+    if (x->gathered) {
+        const char *change = emit_gathered_change(e, x->instr, at, indexed_value(e, m->values[0], x->l, r));
+        line(e, "%s%s%s%s;", *cond ? "if (" : "", cond, *cond ? ") " : "", change);
+        return NULL;
+    }
+    const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x"), *pad = pad_value(e, m->pad, x->d);
     if (m->pad && x->bits != x->d)
         pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
     line(e, "%s %s = %s;", ctype(x->bits), old, pad);
@@ -224,12 +245,30 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
             if (loop) r = pw == 1 ? index_variable(e, "v") : index_plus(e, index_linear(e, pw, "v", 0), k);
             xs[k] = access_element(e, x, base, r);
         }
-        if (x->result && x->l)
+        if (x->gathered) { /* nobody asks for old values */
+        } else if (x->result && x->l)
             line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
+}
+
+/* Emits the accesses to the words in shared memory, and opens the block of those to memory where a launch
+ * of few programs makes these instead. False: no launch does. */
+static bool access_gathered(Emit *e, Indexed *x)
+{
+    bool others = emit_gathered_some(e, x->instr);
+    x->gathered = true;
+    if (others) line(e, "if (%s) {", emit_gathers(e, x->m.param));
+    e->indent += others;
+    access_all(e, x, NULL);
+    x->gathered = false;
+    if (!others) return false;
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    return true;
 }
 
 /* The vector of elements that one access moves. v->n is 1 where elements go one by one. */
@@ -400,8 +439,11 @@ void emit_indexed(Emit *e, Instr *i)
     declare_old(e, &x);
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
-    if (v.n > 1) access_vectors(e, &x, base, &v);
+    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x);
+    if (gathered && !both) { /* all of them went to shared memory */
+    } else if (v.n > 1) access_vectors(e, &x, base, &v);
     else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    if (both) end_block(e);
     if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);

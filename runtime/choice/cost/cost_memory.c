@@ -482,7 +482,11 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.ahead += n * size;
         wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
-    } else wrote(w, m.param, n * size * times);
+    } else if (ir_attr_int(i, ATTR_GATHERED, 0) > 0) w->c.shared += n * size * times;
+    else {
+        wrote(w, m.param, n * size * times);
+        cost_crowded(w, i, m.param, n * times);
+    }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
     const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
     w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;

@@ -50,6 +50,7 @@ typedef struct CostWalk {
     int far;                       /* loops around this place whose bounds are loaded */
     bool producer, roles, counted; /* counted: this loop's round has waited already */
     int threads;                   /* that share the work of a tile */
+    int units;                     /* multiprocessors of the device */
     KernelPlan *plan;
     const DeviceModel *model;
     const Target *target;
@@ -206,5 +207,7 @@ double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 double cost_small_copies(CostWalk *, const Instr *copy); /* of 4 or 8 bytes, by a thread */
 void cost_wait_for_data(CostWalk *, double times);
-void cost_stages(CostWalk *, const Instr *take);           /* of a buffer's stage */
+void cost_stages(CostWalk *, const Instr *take);        /* of a buffer's stage */
+void cost_gathered_words_of(CostWalk *, const Instr *); /* cost_gathered.c: atomics_open and atomics_close */
+void cost_crowded(CostWalk *, const Instr *, int param, double n);
 void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */

@@ -114,6 +114,17 @@ static void set_strides(ProblemView *v, Session *s)
     v->strides = (const int64_t (*)[TILE_MAX_RANK])strides;
 }
 
+/* The bounds of a tensor that atomics change, if it is small. */
+static void bound_words(const ProblemView *v, const FrontParam *q, int64_t *most)
+{
+    int64_t words = 1;
+    for (int a = 0; a < q->rank && words <= LAUNCH_MOST_WORDS; a++) words *= extent_of_dim(v, &q->dims[a]);
+    for (int a = 0; a < q->rank && words > 0 && words <= LAUNCH_MOST_WORDS; a++)
+        for (int d = 0; d < v->kernel->n_dims && q->dims[a].name; d++)
+            if (!strcmp(v->kernel->dims[d], q->dims[a].name))
+                most[d] = launch_facts_bound(launch_facts_code(extent_of_dim(v, &q->dims[a]), true));
+}
+
 static void set_facts(ProblemView *v, Session *s)
 {
     const FrontKernel *k = v->kernel;
@@ -126,6 +137,8 @@ static void set_facts(ProblemView *v, Session *s)
         for (int i = 0; i < k->n_counted; i++)
             if (!strcmp(k->counted[i], k->dims[d])) most[d] = launch_facts_most(extent_of(v, k->dims[d]));
     }
+    for (int i = 0; i < k->n_params && i < 64; i++)
+        if (k->atomics >> i & 1) bound_words(v, &k->params[i], most);
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *q = &k->params[i];
         if (q->kind >= FRONT_CONST) continue;
