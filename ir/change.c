@@ -46,6 +46,12 @@ void ir_del_attr(Instr *i, AttrKey key)
         }
 }
 
+void ir_unprove(Instr *i)
+{
+    ir_del_attr(i, ATTR_MASKED);
+    ir_del_attr(i, ATTR_INSIDE);
+}
+
 void ir_replace(Value *old, Value *by)
 {
     if (old == by) return;

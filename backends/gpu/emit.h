@@ -109,6 +109,8 @@ typedef struct ViewName {
     const char *was;
 } ViewName;
 
+typedef struct Along Along; /* emit_along.c */
+
 struct Emit {
     Session *s;
     const Func *f;
@@ -120,6 +122,7 @@ struct Emit {
     VEC(CopyPlace) places;
     VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
+    VEC(Along *) along;     /* pointers of the loops around (emit_along.c) */
     Body *pre;              /* declarations at the top of the running role */
     VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
     int indent;
@@ -405,6 +408,7 @@ typedef struct Window {
     int unit;                     /* the tensor axis of stride 1; -1: none is known */
     int unit_tile;                /* its axis of the tile, or -1 */
     uint32_t picked;              /* a set of tensor axes whose positions are given by a tile, their offset */
+    uint32_t inside;              /* a set of tensor axes along which all elements are in range */
     bool masked, sums;            /* sums: its place in a row is worth a sum of its own (window_place) */
     int64_t cache;                /* CACHE_...: the hint of the access */
     int64_t align;                /* a number of bytes that divides the address of every row's start */
@@ -475,6 +479,10 @@ const char *window_stride(Emit *, int param, int axis);
 /* x times the stride of the axis. */
 const char *window_times(Emit *, const char *x, int param, int axis);
 const char *window_extent(Emit *, int param, int axis);
+/* Pointers of loads in a loop of products (emit_along.c): emit_along_open declares them before the loop and
+ * returns the length that the list has to have again behind it. emit_along_load: false: it is no such load. */
+size_t emit_along_open(Emit *, const Instr *loop);
+bool emit_along_load(Emit *, const Instr *load);
 /* The value of a masked load out of range; a pad of NULL means 0. */
 const char *pad_value(Emit *, const Value *pad, DType);
 /* The same as a word of packed elements. */

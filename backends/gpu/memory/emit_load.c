@@ -349,7 +349,7 @@ void emit_load(Emit *e, Instr *i)
     Window w;
     ir_mem_parts(i, &m);
     keep_order(e, i);
-    if (emit_interleaved_load(e, i)) return;
+    if (emit_along_load(e, i) || emit_interleaved_load(e, i)) return;
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w);
