@@ -46,9 +46,9 @@ void ir_del_attr(Instr *i, AttrKey key)
         }
 }
 
-void ir_unprove(Instr *i)
+void ir_unprove(Session *s, Instr *i)
 {
-    ir_del_attr(i, ATTR_MASKED);
+    ir_set_attr(s, i, a_int(ATTR_MASKED, 1));
     ir_del_attr(i, ATTR_INSIDE);
 }
 

@@ -143,7 +143,7 @@ Instr *ahead_load(Session *s, Instr *loop, Instr *load, const AheadSlice *slice,
     Builder b = ir_before(loop);
     for (int k = 0; k < steps; k++) {
         first[k] = load_at(s, &b, counter, later(&b, loop, ir_operand(loop, 0), k, false), slice, load);
-        if (!has_steps(loop, 1)) ir_unprove(first[k]->def);
+        if (!has_steps(loop, 1)) ir_unprove(s, first[k]->def);
     }
     Instr *last = last_reader(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));

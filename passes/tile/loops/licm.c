@@ -95,7 +95,8 @@ static void move(Licm *x, Instr *loop, Instr *i)
     x->moved++;
     x->reads += is_constant_read(i);
     /* The fact is proven for iterations that run. Before the loop, there may be none. */
-    ir_unprove(i);
+    ir_del_attr(i, ATTR_MASKED);
+    ir_del_attr(i, ATTR_INSIDE);
     ir_unlink(i);
     ir_place(&b, i);
 }
