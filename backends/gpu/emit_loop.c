@@ -6,6 +6,7 @@
  */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/memory/emit_along.h"
 
 /* Declares one C variable for a scalar, or for the address of a view. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }

@@ -8,15 +8,15 @@
  * compiler works out their addresses anew in each step, in 64 bits, and puts that between the instructions of
  * one product, which then wait for it. A scalar would go to a uniform register, and be waited for where it
  * moves there; its pointer differs from lane to lane, as far as that compiler knows. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/memory/emit_along.h"
 
 /* A load, the register pointers' name, and its window, in which the axes that they leave out are `picked`. */
-struct Along {
+typedef struct Along {
     const Instr *load;
     const char *name;
     Window of;
     const Layout *l; /* NULL: a scalar */
-};
+} Along;
 
 enum { MOST = 4 }; /* registers of a thread, each of which has a pointer of two words */
 

@@ -1,6 +1,6 @@
 /* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
  * AMD's buffers, by element. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/memory/emit_along.h"
 #include "backends/gpu/memory/emit_interleaved.h"
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
