@@ -15,7 +15,10 @@ bool roles_from_stage(Roles *c, const Instr *load)
 bool roles_is_vector(const Instr *load)
 { return ir_result(load)->type->rank == 1 && !roles_product_of(roles_matrix_of(load)); }
 
-enum { MOST_OF_A_BOX = 256 }; /* elements along an axis of a TMA box */
+enum {
+    MOST_OF_A_BOX = 256, /* elements along an axis of a TMA box */
+    MOST_SUMS = 160      /* registers of a thread: a sum and the one it is added to, beside factors */
+};
 
 /* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes. */
 static const Type *vector_view(Roles *c, const Type *t)
@@ -223,6 +226,13 @@ static bool only_factor_of_rows(const Value *v)
     return v->uses;
 }
 
+/* Registers of a thread for the sum of a product, with a consumer for each 64 rows, or two. */
+static int64_t words_of_sum(const Type *t)
+{
+    int64_t rows = t->shape[0] / 64;
+    return type_elements(t) / (128 * (rows < 1 ? 1 : rows > 3 ? 2 : rows));
+}
+
 /* Whether the vector scales the rows of products that begin sums of their own, whose results no product of
  * the step takes: a thread needs a few elements of it behind the wait for the product, which prefetch.c loads
  * some steps ahead, and so waits for no stage. */
@@ -232,6 +242,7 @@ static bool scales_rows(const Roles *c, const Instr *load)
     for (size_t k = 0; k < c->products.len; k++) {
         const Instr *x = c->products.data[k];
         if (ir_attr_int(x, ATTR_CHAINED, 0) || !kernel_is_zero(ir_operand(x, 2))) return false;
+        if (2 * words_of_sum(ir_result(x)->type) > MOST_SUMS) return false;
         beside |= x->block == load->block;
     }
     return beside && roles_is_vector(load) && only_factor_of_rows(ir_result(load));
