@@ -402,6 +402,7 @@ void ir_set_operand(Instr *, int k, Value *);
 void ir_set_operands(Instr *, Value *const *, int n); /* replaces all */
 void ir_set_attr(Session *, Instr *, Attr);           /* adds or replaces */
 void ir_del_attr(Instr *, AttrKey);
+void ir_unprove(Session *, Instr *); /* a load or store: what is proven of its window's place holds no more */
 void ir_replace(Value *old, Value *by); /* all uses */
 void ir_erase(Instr *);                 /* its results must be unused; its nested blocks are erased too */
 void ir_unlink(Instr *);                /* takes it out of its block, so that it can be inserted again */

@@ -144,7 +144,7 @@ static void at_part(Keep *k, Instr *i, int p)
     ir_mem_parts(i, &m);
     for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
     ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
-    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
+    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_unprove(k->c->s, i);
     for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
         if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
             ir_set_operand(i, n, ir_const_int(&b, m.idx[unit]->type->dtype, p * k->chunk));
