@@ -2,6 +2,7 @@
  * one line in a cycle, in which its lanes would compute. */
 #include "passes/kernel/layout/windows.h"
 #include "runtime/choice/cost/cost_walk.h"
+#include <math.h>
 
 /* Bytes of a line; lanes of a warp, and of a multiprocessor. */
 enum { LINE = 128, WARP = 32, LANES = 128 };
@@ -63,4 +64,18 @@ double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
         n += same == n;
     }
     return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
+}
+
+/* Weights of channels, say, are gathered for each element of these. */
+double cost_places(CostWalk *w, const MemParts *m, double n)
+{
+    double places = 1;
+    for (int a = 0; a < m->rank; a++) {
+        const Instr *d = m->idx[a]->def;
+        if (m->idx[a]->type->kind != TYPE_TILE || (d && d->op == OP_SPLAT)) continue;
+        if (!w->ranges) w->ranges = ranges_new(w->f);
+        RangeInfo at = range_of(w->ranges, m->idx[a]);
+        places *= (double)at.hi - (double)at.lo + 1;
+    }
+    return fmin(places, n);
 }

@@ -163,6 +163,8 @@ double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
 /* cost_lines.c: lane operations that a lane's access of a tile takes beside the access: those of as many
  * cycles as a warp's access reaches more lines than the fewest that hold as much. */
 double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
+/* The elements of a tensor that an indexed access may reach, at most n. */
+double cost_places(CostWalk *, const MemParts *, double n);
 
 /* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
