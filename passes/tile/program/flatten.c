@@ -19,6 +19,12 @@
  * masks and atomics; loads with steps or another order. */
 #include "passes/pass.h"
 
+enum {
+    /* Elements of a tile from which on what differs along some of its axes may be gathered for each of them.
+     * Smaller tiles are held by one CTA as they are, whose lanes have such values once for an axis
+     * (bench/notes/rows.md, "Tiles of several axes"). */
+    LEAST_REPEATED = 32768,
+};
 enum { MOST_STEPS = 8 }; /* operations from a load along some of the axes to where it is repeated */
 
 typedef struct Flatten {
@@ -134,7 +140,9 @@ static bool look_at(Flatten *x, Instr *i)
     if (!whole) return !op_has(i->op, OPF_WRITE);
     if (i->op == OP_SPLAT) return true;
     if (i->op == OP_RESHAPE) return is_whole(x, ir_operand(i, 0));
-    if (i->op == OP_BROADCAST) return is_single(ir_operand(i, 0)) || repeats(x, ir_operand(i, 0), MOST_STEPS);
+    if (i->op == OP_BROADCAST)
+        return is_single(ir_operand(i, 0)) ||
+               (x->n >= LEAST_REPEATED && repeats(x, ir_operand(i, 0), MOST_STEPS));
     if (i->op == OP_ARANGE) return true;
     if (op_family(i->op) == OPS_REDUCE) return last_of(i) != NULL;
     if (op_family(i->op) == OPS_SCAN)
