@@ -23,7 +23,7 @@ enum {
     /* Elements of a tile from which on what differs along some of its axes may be gathered for each of them.
      * Smaller tiles are held by one CTA as they are, whose lanes have such values once for an axis
      * (bench/notes/rows.md, "Tiles of several axes"). */
-    LEAST_REPEATED = 32768,
+    LEAST_REPEATED = 57344,
 };
 enum { MOST_STEPS = 8 }; /* operations from a load along some of the axes to where it is repeated */
 
