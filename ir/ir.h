@@ -117,6 +117,10 @@ typedef struct Param {
     int64_t align;
     int64_t stride[TILE_MAX_RANK];     /* in elements, or FACT_UNKNOWN */
     int64_t stride_div[TILE_MAX_RANK]; /* a divisor of the stride in elements, at least 1 */
+    /* The first and the last of axes that code sees as one (the pass flatten), equal if there are none:
+     * `dims` has 1 for each of them but the last, which has the product of their extents. Launches give the
+     * tensor with the axes apart. */
+    int joined_from, joined_to;
     bool gaps;     /* rows along the last axis most likely lie further apart than they are long; no promise */
     double lo, hi; /* scalars: known closed range (-inf, inf when unknown) */
     Loc loc;

@@ -332,6 +332,32 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
     end_block(e);
 }
 
+/* One access for elements of a lane that follow each other and have equal indices, such as weights of
+ * channels of many elements each. False: they have not. */
+static bool access_alike(Emit *e, const Indexed *x, const char *base)
+{
+    LayoutVector v;
+    Index *c[TILE_MAX_RANK];
+    int axis, n = x->l && x->result ? kernel_alike_run(e->f, x->instr, &axis) : 1, pw = per_word(x->d);
+    if (n < 2 || vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), &v) < 2) return false;
+    bool follow;
+    const char *old = tmp(e, "x"), *at, *same[4] = { old, old, old, old };
+    begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v.n);
+    Index *r = vector_base(e, x->l, &v, "v", &follow);
+    const char *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at), *word = old;
+    line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, x->m.pad, x->d));
+    if (*cond) line(e, "if (%s)", cond);
+    access(e, x, old, p, r);
+    if (pw > 1)
+        line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), pack_expr(e, x->d, same, pw));
+    for (int k = 0; k < (int)v.n; k += pw) {
+        const char *to = index_text(e, vector_reg(e, &v, r, k));
+        line(e, "%s[%s] = %s;", x->result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, word);
+    }
+    end_block(e);
+    return true;
+}
+
 /* Gathers records of three words by two accesses each, for all three gathers at the first of them. False:
  * these are others. */
 static bool access_threes(Emit *e, const Indexed *x, const char *base)
@@ -442,7 +468,7 @@ void emit_indexed(Emit *e, Instr *i)
     bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x);
     if (gathered && !both) { /* all of them went to shared memory */
     } else if (v.n > 1) access_vectors(e, &x, base, &v);
-    else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    else if (!access_threes(e, &x, base) && !access_alike(e, &x, base)) access_all(e, &x, base);
     if (both) end_block(e);
     if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);

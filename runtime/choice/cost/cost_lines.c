@@ -83,3 +83,17 @@ double cost_gathered_bytes(const Func *f, const MemParts *m, const Type *t, doub
     }
     return fmax(size, SECTOR);
 }
+
+/* Weights of channels, say, are gathered for each element of these. */
+double cost_places(CostWalk *w, const MemParts *m, double n)
+{
+    double places = 1;
+    for (int a = 0; a < m->rank; a++) {
+        const Instr *d = m->idx[a]->def;
+        if (m->idx[a]->type->kind != TYPE_TILE || (d && d->op == OP_SPLAT)) continue;
+        if (!w->ranges) w->ranges = ranges_new(w->f);
+        RangeInfo at = range_of(w->ranges, m->idx[a]);
+        places *= (double)at.hi - (double)at.lo + 1;
+    }
+    return fmin(places, n);
+}

@@ -475,11 +475,13 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
            size = dtype_bytes(w->f->params[m.param].type->dtype);
     if (is_queued(i, &m)) w->c.queued += n * times;
     if (i->op == OP_GATHER) {
-        w->c.in += n * size * times;
-        w->c.own += n * size * times;
-        if (m.param < MOST_PARAMS) w->read[m.param] += n * cost_gathered_bytes(w->f, &m, t, size) * times;
-        w->c.fetched += n * size * times;
-        w->c.ahead += n * size;
+        const double several = cost_places(w, &m, n);
+        w->c.in += several * size * times;
+        w->c.own += several * size * times;
+        if (m.param < MOST_PARAMS)
+            w->read[m.param] += several * cost_gathered_bytes(w->f, &m, t, size) * times;
+        w->c.fetched += several * size * times;
+        w->c.ahead += several * size;
         wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
     } else if (ir_attr_int(i, ATTR_GATHERED, 0) > 0) w->c.shared += n * size * times;
@@ -488,6 +490,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         cost_crowded(w, i, m.param, n * times);
     }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
+    if (run == 1) run = kernel_alike_run(w->f, i, &axis);
     const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
     w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;
 }

@@ -167,6 +167,8 @@ double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
 /* Bytes of memory for an element of a gather: a sector, unless elements lie side by side along an axis,
  * wherever such a row begins. */
 double cost_gathered_bytes(const Func *, const MemParts *, const Type *, double size);
+/* The elements of a tensor that an indexed access may reach, at most n. */
+double cost_places(CostWalk *, const MemParts *, double n);
 
 /* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
