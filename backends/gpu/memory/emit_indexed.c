@@ -65,6 +65,14 @@ static void declare_old(Emit *e, Indexed *x)
     }
 }
 
+/* What elements hold that are not accessed: bits of their type where gathered elements stay bits. */
+static const char *padding(Emit *e, const Indexed *x)
+{
+    const char *pad = pad_value(e, x->m.pad, x->d);
+    if (!x->m.pad || x->bits == x->d) return pad;
+    return str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
+}
+
 /* Emits the access at pointer p. `old` receives the previous value. */
 static void access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
 {
@@ -201,10 +209,8 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
         line(e, "%s%s%s%s;", *cond ? "if (" : "", cond, *cond ? ") " : "", change);
         return NULL;
     }
-    const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x"), *pad = pad_value(e, m->pad, x->d);
-    if (m->pad && x->bits != x->d)
-        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
-    line(e, "%s %s = %s;", ctype(x->bits), old, pad);
+    const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x");
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
     access(e, x, old, p, r);
@@ -345,11 +351,10 @@ static bool access_alike(Emit *e, const Indexed *x, const char *base)
     begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v.n);
     Index *r = vector_base(e, x->l, &v, "v", &follow);
     const char *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at), *word = old;
-    line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, x->m.pad, x->d));
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
     if (*cond) line(e, "if (%s)", cond);
     access(e, x, old, p, r);
-    if (pw > 1)
-        line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), pack_expr(e, x->d, same, pw));
+    if (pw > 1) line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), word_of(e, x, same, pw));
     for (int k = 0; k < (int)v.n; k += pw) {
         const char *to = index_text(e, vector_reg(e, &v, r, k));
         line(e, "%s[%s] = %s;", x->result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, word);
