@@ -286,6 +286,14 @@ static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
     k->depth--;
 }
 
+/* FrontKernel.atomics */
+static void note_atomic(Keys *k, const Node *tensor)
+{
+    const Node *params = k->info->node->kids[0];
+    for (uint32_t i = 0; i < params->n && i < 64; i++)
+        if (params->kids[i] == tensor) k->info->k.atomics |= 1ull << i;
+}
+
 static void walk_call(Keys *k, const Node *n, const Env *env)
 {
     static const struct {
@@ -311,6 +319,8 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
         if (!strcmp(n->name, constant[i].call))
             demand_for(
                 k, (AutoUse){ .tile = i == 0 }, argument(n, constant[i].position, constant[i].name), env);
+    if (!strncmp(n->name, "atomic_", 7) && n->n && n->kids[0]->kind == N_INDEX)
+        note_atomic(k, tensor_param(k, n->kids[0]->kids[0], env));
     k->info->k.products |= !strcmp(n->name, "mma");
     k->info->k.gathers |= !strcmp(n->name, "gather");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)

@@ -46,6 +46,12 @@ void ir_del_attr(Instr *i, AttrKey key)
         }
 }
 
+void ir_unprove(Session *s, Instr *i)
+{
+    ir_set_attr(s, i, a_int(ATTR_MASKED, 1));
+    ir_del_attr(i, ATTR_INSIDE);
+}
+
 void ir_replace(Value *old, Value *by)
 {
     if (old == by) return;

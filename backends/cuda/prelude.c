@@ -13,6 +13,27 @@
 #define FN "static __device__ __forceinline__ "
 #define MATH ""
 
+/* Atomics on shared memory: PTX ISA, red, atom, ld.volatile. */
+#define SHARED_RED_AS(op, type, ptx, c_type, letter) \
+    { "shared_" op "_" type, NULL, "", \
+        FN "void shared_" op "_" type "(u32 a, " c_type " x) { asm volatile(\"red.shared." op "." ptx \
+           " [%0], %1;\" :: \"r\"(a), \"" letter "\"(x) : \"memory\"); }" }
+#define SHARED_RED(op, type, c_type, letter) SHARED_RED_AS(op, type, type, c_type, letter)
+#define SHARED_ORDERED(op) \
+    SHARED_RED_AS(op, "i32", "s32", "i32", "r"), SHARED_RED_AS(op, "u32", "u32", "u32", "r"), \
+        SHARED_RED_AS(op, "i64", "s64", "i64", "l"), SHARED_RED_AS(op, "u64", "u64", "u64", "l")
+#define SHARED_BITS(op) \
+    SHARED_RED_AS(op, "u32", "b32", "u32", "r"), SHARED_RED_AS(op, "u64", "b64", "u64", "l")
+#define SHARED_NOW(bits, letter) \
+    { "shared_now_u" bits, NULL, "", \
+        FN "u" bits " shared_now_u" bits "(u32 a) { u" bits " x; asm volatile(\"ld.volatile.shared.b" bits \
+           " %0, [%1];\" : \"=" letter "\"(x) : \"r\"(a) : \"memory\"); return x; }" }
+#define SHARED_SWAP(bits, letter) \
+    { "shared_swap_u" bits, NULL, "", \
+        FN "u" bits " shared_swap_u" bits "(u32 a, u" bits " was, u" bits " x) { u" bits \
+           " old; asm volatile(\"atom.shared.cas.b" bits " %0, [%1], %2, %3;\" : \"=" letter \
+           "\"(old) : \"r\"(a), \"" letter "\"(was), \"" letter "\"(x) : \"memory\"); return old; }" }
+
 const PreludeEntry cuda_prelude[] = {
     /* --- threads --- */
     { "shared_address", NULL, "",
@@ -284,6 +305,19 @@ const PreludeEntry cuda_prelude[] = {
     { "lds_w64", NULL, "",
         FN "u64 lds_w64(u32 a) { u64 x; asm volatile(\"ld.shared.b64 %0, [%1];\" : \"=l\"(x) : \"r\"(a) : "
            "\"memory\"); return x; }" },
+    SHARED_RED("add", "u32", "u32", "r"),
+    SHARED_RED("add", "u64", "u64", "l"),
+    SHARED_RED("add", "f32", "float", "f"),
+    SHARED_RED("add", "f64", "double", "d"),
+    SHARED_ORDERED("max"),
+    SHARED_ORDERED("min"),
+    SHARED_BITS("and"),
+    SHARED_BITS("or"),
+    SHARED_BITS("xor"),
+    SHARED_NOW("32", "r"),
+    SHARED_NOW("64", "l"),
+    SHARED_SWAP("32", "r"),
+    SHARED_SWAP("64", "l"),
     { "sts_w8", NULL, "",
         FN "void sts_w8(u32 a, u32 x) { asm volatile(\"st.shared.u8 [%0], %1;\" :: \"r\"(a), \"r\"(x) : "
            "\"memory\"); }" },

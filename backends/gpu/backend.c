@@ -111,6 +111,11 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         }
         if (plan->expects) options.reserve = plan->options.reserve; /* as after a first attempt without it */
         if (code->shared_bytes <= t->shared_bytes) return FITS;
+        if (plan->resident) { /* the words of gathered atomics do not fit beside what the program needs */
+            pass_add(&options.skip, PASS_SHARED_ATOMICS);
+            n = -1;
+            continue;
+        }
         int64_t over = code->shared_bytes - t->shared_bytes,
                 asked = code->scratch_bytes > options.reserve ? cta_size_reserve_for(code->scratch_bytes) : 0;
         /* The partial sums are held in more registers than their elements fill. */
@@ -198,7 +203,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .cluster = code.cluster,
         .cluster_axis = code.plan->multicast_axis,
         .clusters = code.clusters,
-        .persistent = code.persistent ? 1 : 0,
+        .persistent = code.persistent,
         .shares = code.shares,
         .abreast = code.abreast,
         .early_start = code.early_start,

@@ -415,7 +415,7 @@ static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_slots = (int)e->slots.len;
     out->maps = e->maps.data;
     out->n_maps = (int)e->maps.len;
-    out->persistent = plan->persistent;
+    out->persistent = plan->resident ? plan->resident : plan->persistent;
     out->abreast = e->abreast && shared <= MOST_SCRATCH_ABREAST ? plan->abreast : 0;
     out->shares = plan->shares;
     out->cluster = ctas > 0 ? ctas : 1;
@@ -457,7 +457,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->scratch_early = -1;
     if ((e->abreast = plan->abreast > 1)) e->programs = all_programs(e);
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
-    e->last_buffer = plan->split_k || plan->shares ? NULL : last_buffer(e);
+    e->last_buffer = plan->split_k || plan->shares || plan->resident ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     if (!plan->producer_warps) emit_workspace_enter(e);

@@ -6,6 +6,7 @@
  */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/memory/emit_along.h"
 
 /* Declares one C variable for a scalar, or for the address of a view. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
@@ -106,7 +107,7 @@ void emit_for(Emit *e, Instr *i)
     const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1
                           ? str(e, "%s++", iv)
                           : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
-    size_t places = copies_placed(e, i), counters = emit_counters_open(e, i);
+    size_t places = copies_placed(e, i), counters = emit_counters_open(e, i), along = emit_along_open(e, i);
     directive(e, "#pragma unroll %d", gpu_rounds_together(e->f, e->plan, e->role >= 0, i));
     if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else {
@@ -128,6 +129,7 @@ void emit_for(Emit *e, Instr *i)
     assign_all(e, b->args + 1, vals, i->n_results);
     copies_moved(e, places);
     emit_counters_step(e, counters);
+    e->along.len = along;
     if (is_hip(e)) {
         e->iteration = around;
         e->out = out;

@@ -161,7 +161,9 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "",
         e->target->name);
     text_printf(t, " * programs: %s\n",
-        p->persistent
+        p->resident
+            ? arena_printf(&e->s->arena, "%d CTAs of a multiprocessor take one after the other", p->resident)
+        : p->persistent
             ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
         : p->clusters > 1
             ? arena_printf(&e->s->arena, "one for %d clusters, whose sums meet in the workspace", p->clusters)

@@ -45,7 +45,7 @@ typedef struct GpuCode {
     int planned_registers, lane_registers;
     int planned_waves; /* AMD: of a SIMD, at least */
     /* the launch starts min(programs, CTAs that fit) CTAs instead of one for each program */
-    bool persistent;
+    int persistent;
     int abreast; /* programs of `threads` threads and `shared_bytes` that may share a CTA; 0: it has one */
     int shares;
     /* The kernel itself waits for its predecessor in the stream, so that it may be launched to start earlier.

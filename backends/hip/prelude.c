@@ -282,6 +282,23 @@ const PreludeEntry hip_prelude[] = {
     { name "_" type, NULL, "", \
         FN type " " name "_" type "(" type " *p, " type " x) { return " builtin \
                 "(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }" }
+#define SHARED_ATOMIC(op, name, type) \
+    { "shared_" op "_" name, NULL, "LDS", \
+        FN "void shared_" op "_" name "(u32 a, " type " x) { __hip_atomic_fetch_" op "(LDS(" type \
+           ", a), x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); }" }
+#define SHARED_ORDERED(op) \
+    SHARED_ATOMIC(op, "i32", "i32"), SHARED_ATOMIC(op, "u32", "u32"), SHARED_ATOMIC(op, "i64", "i64"), \
+        SHARED_ATOMIC(op, "u64", "u64")
+#define SHARED_BITS(op) SHARED_ATOMIC(op, "u32", "u32"), SHARED_ATOMIC(op, "u64", "u64")
+#define SHARED_NOW(type) \
+    { "shared_now_" type, NULL, "LDS", \
+        FN type " shared_now_" type "(u32 a) { return __hip_atomic_load(LDS(" type \
+                ", a), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); }" }
+#define SHARED_SWAP(type) \
+    { "shared_swap_" type, NULL, "LDS", \
+        FN type " shared_swap_" type "(u32 a, " type " was, " type \
+                " x) { __hip_atomic_compare_exchange_strong(LDS(" type ", a), &was, x, __ATOMIC_RELAXED, " \
+                "__ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP); return was; }" }
 #define COMPARE_SWAP(type) \
     { "compare_swap_" type, NULL, "", \
         FN type " compare_swap_" type "(" type " *p, " type " was, " type \
@@ -315,6 +332,19 @@ const PreludeEntry hip_prelude[] = {
         "((__attribute__((address_space(3))) T *)(a))\n#endif" },
     { "pack_bytes", NULL, "",
         FN "u32 pack_bytes(u32 a, u32 b, u32 c, u32 d) { return a | b << 8 | c << 16 | d << 24; }" },
+    SHARED_ATOMIC("add", "u32", "u32"),
+    SHARED_ATOMIC("add", "u64", "u64"),
+    SHARED_ATOMIC("add", "f32", "float"),
+    SHARED_ATOMIC("add", "f64", "double"),
+    SHARED_ORDERED("max"),
+    SHARED_ORDERED("min"),
+    SHARED_BITS("and"),
+    SHARED_BITS("or"),
+    SHARED_BITS("xor"),
+    SHARED_NOW("u32"),
+    SHARED_NOW("u64"),
+    SHARED_SWAP("u32"),
+    SHARED_SWAP("u64"),
     { "lds_b8", NULL, "LDS", FN "u32 lds_b8(u32 a) { return *LDS(u8, a); }" },
     { "lds_b16", NULL, "LDS", FN "u16 lds_b16(u32 a) { return *LDS(u16, a); }" },
     { "lds_w32", NULL, "LDS", FN "u32 lds_w32(u32 a) { return *LDS(u32, a); }" },

@@ -92,6 +92,7 @@ typedef struct KernelPlan {
     int registers;      /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     int abreast;        /* programs of one warp that may share a CTA (abreast.c); 0: a CTA has one program */
     bool persistent;
+    int resident; /* CTAs of a multiprocessor that share the programs by stride (shared_atomics.c); 0: one */
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
     int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */

@@ -102,6 +102,7 @@ static void layouts(Lowering *l)
     RUN(JOINT_REDUCTIONS);
     RUN(SWIZZLE);
     RUN(STRENGTH_REDUCTION);
+    RUN(SHARED_ATOMICS);
     RUN(ABREAST);
 }
 

@@ -43,6 +43,23 @@ int64_t launch_facts_most(int64_t extent)
     return 0;
 }
 
+enum { QUARTERS = 64 }; /* codes from here on are 4, 5, 6 and 7 quarters of powers of two */
+
+int64_t launch_facts_bound(unsigned code)
+{
+    unsigned n = code - QUARTERS;
+    return code < QUARTERS ? (int64_t)code : (int64_t)(4 + n % 4) << n / 4 >> 2;
+}
+
+uint8_t launch_facts_code(int64_t extent, bool words)
+{
+    int64_t most = launch_facts_most(extent);
+    unsigned code = QUARTERS;
+    if (most || extent < 1 || extent > LAUNCH_MOST_WORDS || !words) return (uint8_t)most;
+    while (launch_facts_bound(code) < extent) code++;
+    return (uint8_t)code;
+}
+
 /* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
  * same by its key. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, const DType *converted)
@@ -68,6 +85,11 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, c
                 p->stride[a] = 1;
                 ir_dim_promise(d, grain / size);
             } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
+        }
+        for (int last = p->type->rank - 1, a = last - 1; a >= last - q->dense; a--) {
+            p->stride[a] = f->dims[p->dims[a + 1]].extent * p->stride[a + 1];
+            /* An axis of one element counts as a multiple, whatever its stride. */
+            while (p->stride[a] % p->stride_div[a]) p->stride_div[a] /= 2;
         }
     }
     for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++) {
@@ -193,6 +215,9 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
         params[i] =
             (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
         memcpy(params[i].dims, p->dims, (size_t)params[i].rank * sizeof *p->dims);
+        /* The extents of axes that the code has as one were known when it was compiled. */
+        for (int a = p->joined_from; p->joined_from < p->joined_to && a <= p->joined_to; a++)
+            params[i].dims[a] = -1;
     }
     CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
     for (int i = 0; i < f->n_dims; i++) {

@@ -163,6 +163,31 @@ static bool has_rows(const tile_kernel *k, const KernelParam *p)
     return dim >= 0 && k->dims[dim].specialized && ir_gaps_matter(p->size, 2 * p->size, p->size);
 }
 
+/* Of tensors that atomics change, a GPU holds small ones in shared memory (shared_atomics.c). */
+static void mark_counted(tile_kernel *k)
+{
+    bool gpu = k->context->target->kind != TARGET_CPU;
+    for (int i = 0; i < k->n_params && gpu; i++)
+        for (int a = 0; a < k->params[i].rank && k->params[i].atomics; a++) {
+            int d = k->params[i].dim[a];
+            if (d >= 0 && d < k->front->n_dims && !k->dims[d].specialized) k->dims[d].counted = true;
+        }
+    for (int d = 0; d < k->n_dims; d++) k->n_counted += k->dims[d].counted;
+}
+
+/* The axes in front of the last one whose strides the code knows if the tensor has no gaps, because the
+ * extents behind them are known: where windows of several of them may become windows of one (flatten). The
+ * outermost one begins no window of its own. */
+static int dense_axes(const tile_kernel *k, const KernelParam *p)
+{
+    int n = 0;
+    for (int a = p->rank - 1; a > 0 && k->front && !k->front->products; a--, n++) {
+        int inner = p->dim[a], outer = p->dim[a - 1];
+        if (inner < 0 || outer < 0 || !k->dims[inner].specialized || !k->dims[outer].specialized) break;
+    }
+    return n;
+}
+
 static tile_status take_params(tile_kernel *k)
 {
     const FrontKernel *f = k->front;
@@ -171,6 +196,7 @@ static tile_status take_params(tile_kernel *k)
         if (f->params[i].kind == FRONT_CONST || f->params[i].kind == FRONT_CONST_TYPE) continue;
         tile_status st = take_param(k, &f->params[i], &k->params[k->n_params++]);
         if (st) return st;
+        k->params[k->n_params - 1].atomics = i < 64 && f->atomics >> i & 1;
     }
     if (k->n_params > MAX_PARAMS)
         return context_fail(
@@ -190,14 +216,16 @@ static tile_status take_params(tile_kernel *k)
         k->n_key_dims += k->dims[d].key;
         for (int i = 0; i < f->n_counted && gpu && dim->bound < 0; i++)
             dim->counted |= !strcmp(f->counted[i], f->dims[d]);
-        k->n_counted += dim->counted;
     }
+    mark_counted(k);
     for (int i = 0; i < k->n_params; i++) {
         k->params[i].rows = gpu && has_rows(k, &k->params[i]);
         if (k->params[i].rows) k->gap_words = (k->n_params + 63) / 64;
+        if (gpu) k->params[i].dense = dense_axes(k, &k->params[i]);
+        if (k->params[i].dense) k->dense_words = (k->n_params + 63) / 64;
     }
     k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + k->gap_words +
-                   (k->n_counted + 7) / 8;
+                   k->dense_words + (k->n_counted + 7) / 8;
     return TILE_OK;
 }
 

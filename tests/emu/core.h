@@ -146,10 +146,12 @@ typedef struct Tma {
     Clock *sender;
 } Tma; /* rank 0: a word that CTA `peer` of the cluster sent, whose value is in map; -1: its arrival */
 
-/* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
+/* Who wrote one value to one place, or changed it by atomics: the epoch of each warp, 0: not that one. */
 typedef struct Several {
     uint16_t epoch[EMU_WARPS];
     uint8_t lane[EMU_WARPS];
+    uint32_t filled; /* atomic: the tag of what was there before */
+    bool atomic;     /* by atomics, whatever the value, and perhaps by one warp alone */
 } Several;
 
 /* A warp's last read of a byte of shared memory: its epoch and lane; or of each of a block's (shadow.c). */

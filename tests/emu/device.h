@@ -277,6 +277,40 @@ EMU void sts_w64(u32 a, u64 x) { emu_store(a, &x, 8); }
 EMU void sts_b32(u32 a, const void *s) { emu_store(a, s, 4); }
 EMU void sts_b64(u32 a, const void *s) { emu_store(a, s, 8); }
 EMU void sts_b128(u32 a, const void *s) { emu_store(a, s, 16); }
+#define EMU_SHARED_RED(name, T, value) \
+    EMU void name(u32 a, T x) \
+    { \
+        T *p = (T *)emu_shared_atomic(a, sizeof x); \
+        *p = value; \
+    }
+EMU_SHARED_RED(shared_add_u32, u32, *p + x)
+EMU_SHARED_RED(shared_add_u64, u64, *p + x)
+EMU_SHARED_RED(shared_add_f32, float, *p + x)
+EMU_SHARED_RED(shared_add_f64, double, *p + x)
+EMU_SHARED_RED(shared_max_i32, i32, *p > x ? *p : x)
+EMU_SHARED_RED(shared_max_u32, u32, *p > x ? *p : x)
+EMU_SHARED_RED(shared_max_i64, i64, *p > x ? *p : x)
+EMU_SHARED_RED(shared_max_u64, u64, *p > x ? *p : x)
+EMU_SHARED_RED(shared_min_i32, i32, *p < x ? *p : x)
+EMU_SHARED_RED(shared_min_u32, u32, *p < x ? *p : x)
+EMU_SHARED_RED(shared_min_i64, i64, *p < x ? *p : x)
+EMU_SHARED_RED(shared_min_u64, u64, *p < x ? *p : x)
+EMU_SHARED_RED(shared_and_u32, u32, *p &x)
+EMU_SHARED_RED(shared_and_u64, u64, *p &x)
+EMU_SHARED_RED(shared_or_u32, u32, *p | x)
+EMU_SHARED_RED(shared_or_u64, u64, *p | x)
+EMU_SHARED_RED(shared_xor_u32, u32, *p ^ x)
+EMU_SHARED_RED(shared_xor_u64, u64, *p ^ x)
+EMU u32 shared_now_u32(u32 a) { return *(u32 *)emu_shared_atomic(a, 4); }
+EMU u64 shared_now_u64(u32 a) { return *(u64 *)emu_shared_atomic(a, 8); }
+template <class T> EMU T emu_shared_swap(u32 a, T was, T x)
+{
+    T *p = (T *)emu_shared_atomic(a, sizeof x), old = *p;
+    if (old == was) *p = x;
+    return old;
+}
+EMU u32 shared_swap_u32(u32 a, u32 was, u32 x) { return emu_shared_swap(a, was, x); }
+EMU u64 shared_swap_u64(u32 a, u64 was, u64 x) { return emu_shared_swap(a, was, x); }
 EMU void lds_b32(void *d, u32 a) { emu_load(a, d, 4); }
 EMU void lds_b64(void *d, u32 a) { emu_load(a, d, 8); }
 EMU void lds_b128(void *d, u32 a) { emu_load(a, d, 16); }
@@ -446,3 +480,4 @@ EMU void wgmma_commit(void) { emu_wgmma_commit(); }
 EMU void wgmma_wait(u32 n) { emu_wgmma_wait(n); }
 #define pin_float(x) ((void)(x))
 #define pin_word(x) ((void)(x))
+#define pin_pointer(x) ((void)(x))

@@ -80,6 +80,8 @@ EMU_API void emu_registers(int count, bool more);
 enum { EMU_BASE = 1024 }; /* where dynamic shared memory starts; the bytes before it belong to the system */
 EMU_API void emu_load(uint32_t address, void *to, uint32_t bytes);
 EMU_API void emu_store(uint32_t address, const void *from, uint32_t bytes);
+/* An atomic at that place, before it is done; returns where the bytes are. */
+EMU_API void *emu_shared_atomic(uint32_t address, uint32_t bytes);
 /* Generic accesses before this are visible to the asynchronous proxy after it. */
 EMU_API void emu_proxy_fence(void);
 

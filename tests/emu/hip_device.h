@@ -379,6 +379,21 @@ template <class T> EMU bool emu_atomic_compare_exchange_strong(T *p, T *was, T x
     *was = *p;
     return false;
 }
+template <class T> struct EmuLds;
+template <class T> EMU T *emu_lds_word(const EmuLds<T> &);
+#define EMU_LDS_ATOMIC(name) \
+    template <class T, class V> EMU T name(const EmuLds<T> &p, V x, int order, int scope) \
+    { return name(emu_lds_word(p), x, order, scope); }
+EMU_LDS_ATOMIC(emu_atomic_fetch_add)
+EMU_LDS_ATOMIC(emu_atomic_fetch_and)
+EMU_LDS_ATOMIC(emu_atomic_fetch_or)
+EMU_LDS_ATOMIC(emu_atomic_fetch_xor)
+EMU_LDS_ATOMIC(emu_atomic_fetch_min)
+EMU_LDS_ATOMIC(emu_atomic_fetch_max)
+template <class T> EMU T emu_atomic_load(const EmuLds<T> &p, int, int) { return *emu_lds_word(p); }
+template <class T>
+EMU bool emu_atomic_compare_exchange_strong(const EmuLds<T> &p, T *was, T x, int a, int b, int scope)
+{ return emu_atomic_compare_exchange_strong(emu_lds_word(p), was, x, a, b, scope); }
 #define __hip_atomic_fetch_add emu_atomic_fetch_add
 #define __hip_atomic_fetch_and emu_atomic_fetch_and
 #define __hip_atomic_fetch_or emu_atomic_fetch_or
@@ -418,6 +433,7 @@ template <class T> struct EmuLds {
     EmuWord<T> operator*() const { return { at }; }
     EmuWord<T> operator[](int i) const { return { at + (u32)i * (u32)sizeof(T) }; }
 };
+template <class T> EMU T *emu_lds_word(const EmuLds<T> &p) { return (T *)hip_lds_atomic(p.at, sizeof(T)); }
 #define LDS(T, a) (EmuLds<T>{ (u32)(a) })
 
 /* The kernel's array stands for the workgroup's LDS, which is the machine's: only its addresses are used. */

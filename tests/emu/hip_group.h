@@ -55,6 +55,7 @@ typedef struct Granule {
         r_sync;              /* w_waves: which waves wrote this value since the barrier */
     uint16_t writer, reader; /* reader MANY: more than one wave */
     bool flying, r_lanes;    /* a load will fill it; more than one lane of the reader's wave */
+    bool atomic;             /* all writes of this epoch are atomics */
 } Granule;
 
 /* A word of memory that this workgroup wrote. */

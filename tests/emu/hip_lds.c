@@ -28,7 +28,8 @@ static void check_writer(const Granule *w, uint32_t at, const char *what)
     const Lane *l = &hip_group.lanes[hip_group.now];
     if (w->w_epoch < hip_group.first_epoch || w->writer == l->id) return;
     const Lane *o = &hip_group.lanes[w->writer];
-    if (w->w_epoch == hip_group.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1) return;
+    if (w->w_epoch == hip_group.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1 && !w->atomic)
+        return;
     if (o->wave == l->wave) {
         if (w->w_epoch == hip_group.epoch && w->w_sync == hip_group.wave[l->wave].sync)
             race(what, "wrote", at, w->writer, "no wave_barrier between");
@@ -73,7 +74,25 @@ static void note_write(Granule *w, uint32_t fence, bool again)
     w->w_sync = hip_group.wave[l->wave].sync;
     w->w_fence = fence;
     w->writer = l->id;
-    w->flying = false;
+    w->flying = w->atomic = false;
+}
+
+/* Atomics have no races with each other, but with all other accesses. */
+void *hip_lds_atomic(uint32_t a, uint32_t bytes)
+{
+    place(a, bytes);
+    for (uint32_t at = a; at < a + bytes; at += hip_group.run.granule) {
+        Granule *w = &hip_group.granules[at / hip_group.run.granule];
+        if (w->w_epoch < hip_group.first_epoch)
+            hip_fail("LDS word %u is changed by an atomic and nobody wrote it", at / 4);
+        if (w->flying) hip_fail("LDS word %u is changed while the load that fills it is in flight", at / 4);
+        bool again = w->atomic && w->w_epoch == hip_group.epoch;
+        check_reader(w, at);
+        if (!again) check_writer(w, at, "changes");
+        note_write(w, hip_group.lanes[hip_group.now].fence, again);
+        w->atomic = true;
+    }
+    return hip_group.lds + a;
 }
 
 void hip_lds_load(void *to, uint32_t a, uint32_t bytes)

@@ -55,6 +55,7 @@ void hip_memory_fence(void); /* and to memory: a release of the workgroup */
 const uint64_t *hip_exchange(const char *what, uint64_t mine, uint64_t *active);
 void hip_lds_load(void *to, uint32_t a, uint32_t bytes); /* aligned to its size */
 void hip_lds_store(uint32_t a, const void *from, uint32_t bytes);
+void *hip_lds_atomic(uint32_t a, uint32_t bytes); /* before it is done: where the bytes are */
 /* An access to memory: what another wave of the workgroup wrote is read only behind its fence and a barrier.
  */
 void hip_memory(const void *p, size_t bytes, bool write);

@@ -169,6 +169,10 @@ static void check_several(uint32_t a, const Several *s, const char *access, Acce
     const Warp *w = emu.warp;
     for (int v = 0; v < w->cta->n_warps; v++) {
         if (!s->epoch[v]) continue;
+        if (s->atomic && v == w->index && s->epoch[v] >= w->lanes_epoch && s->lane[v] != emu.fiber->lane)
+            emu_fail("race: %s of shared memory at %u, which other lanes of the same warp change by atomics, "
+                     "with no warp barrier between",
+                access, a);
         if (v != w->index && !known(&w->clock, v, s->lane[v], s->epoch[v]))
             emu_fail("race: %s of shared memory at %u, written by several warps, of which warp %d is not "
                      "ordered",
@@ -299,16 +303,40 @@ void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch, int lane
     }
 }
 
+/* The byte was written by those that `s` has. */
+static void mark_several(uint32_t a, const Several *s)
+{
+    Cta *c = emu.cta;
+    for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
+        if (!memcmp(&c->several[k], s, sizeof *s)) {
+            c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k);
+            return;
+        }
+    if (c->n_several == c->several_room) {
+        c->several_room = c->several_room ? 2 * c->several_room : 64;
+        c->several = realloc(c->several, (size_t)c->several_room * sizeof *c->several);
+        if (!c->several) abort();
+    }
+    c->several[c->n_several] = *s;
+    c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)c->n_several++);
+}
+
+/* All entries are given up before any old one is used again, because epochs start over. */
+static void room_for_several(Cta *c, uint32_t bytes)
+{
+    if (c->n_several + (int)bytes > MOST_SEVERAL) forget(c);
+}
+
 /* The value is there already: writing it again is no race with the writes before. */
 static void write_again(uint32_t a)
 {
     Cta *c = emu.cta;
     const Warp *w = emu.warp;
-    if (c->n_several == MOST_SEVERAL)
-        forget(c); /* Before any old entry is used again, because epochs start over. */
+    room_for_several(c, 1);
     uint32_t tag = c->tags[a];
     int agent = (int)(tag >> 24);
-    Several s = { { 0 } };
+    Several s;
+    memset(&s, 0, sizeof s); /* compared by bytes */
     if (agent == EMU_SEVERAL) s = c->several[tag & 0xffff];
     else if (agent < EMU_WARPS && agent != w->index &&
              !known(&w->clock, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) {
@@ -320,18 +348,33 @@ static void write_again(uint32_t a)
     }
     s.epoch[w->index] = w->clock.at[w->index];
     s.lane[w->index] = (uint8_t)emu.fiber->lane;
-    for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
-        if (!memcmp(&c->several[k], &s, sizeof s)) {
-            c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k);
-            return;
-        }
-    if (c->n_several == c->several_room) {
-        c->several_room = c->several_room ? 2 * c->several_room : 64;
-        c->several = realloc(c->several, (size_t)c->several_room * sizeof *c->several);
-        if (!c->several) abort();
+    mark_several(a, &s);
+}
+
+/* Atomics have no races with each other, but with all other accesses. */
+void *emu_shared_atomic(uint32_t a, uint32_t bytes)
+{
+    a = emu_own(a);
+    if (a % bytes) emu_fail("misaligned atomic of %u bytes in shared memory at %u", bytes, a);
+    Cta *c = emu.cta;
+    const Warp *w = emu.warp;
+    uint8_t *p = emu_at(a, bytes);
+    room_for_several(c, bytes);
+    for (uint32_t k = a; k < a + bytes; k++) {
+        uint32_t tag = c->tags[k];
+        Several s;
+        memset(&s, 0, sizeof s);
+        if (tag >> 24 == EMU_SEVERAL && c->several[tag & 0xffff].atomic) s = c->several[tag & 0xffff];
+        else s.filled = tag;
+        check_tag(k, s.filled, "an atomic", GENERIC);
+        bool alone = s.epoch[w->index] < w->lanes_epoch || s.lane[w->index] == emu.fiber->lane;
+        s.atomic = true;
+        s.epoch[w->index] = w->clock.at[w->index];
+        s.lane[w->index] = alone ? (uint8_t)emu.fiber->lane : EMU_MIXED;
+        check_reads(k, 1);
+        mark_several(k, &s);
     }
-    c->several[c->n_several] = s;
-    c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)c->n_several++);
+    return p;
 }
 
 void emu_load(uint32_t a, void *to, uint32_t bytes)

@@ -120,6 +120,25 @@ static void turn(void *u) /* the pattern of a conversion through LDS */
         barrier();
     }
 }
+/* All lanes add to a word that one of them has filled, and another reads. */
+static void add_one(uint32_t a) { ++*(uint32_t *)hip_lds_atomic(a, 4); }
+static void atomics(void *u)
+{
+    if (hip_thread() == 0) put(0, 0);
+    barrier();
+    add_one(0);
+    add_one(0);
+    barrier();
+    if (hip_thread() == hip_threads() - 1) CU_ASSERT_EQUAL(get(0), 2 * (uint32_t)hip_threads());
+}
+static void atomics_open(void *u)
+{
+    if (hip_thread() == 0) put(0, 0);
+    barrier();
+    add_one(0);
+    if (hip_thread() == hip_threads() - 1) get(0);
+}
+static void atomics_unfilled(void *u) { add_one(64); }
 static void turn_open(void *u)
 {
     uint32_t t = (uint32_t)hip_thread();
@@ -193,6 +212,9 @@ static void askew(void *u)
 static void test_lds(void)
 {
     works(256, turn);
+    works(128, atomics);
+    fails(128, atomics_open, "barrier between");
+    fails(64, atomics_unfilled, "LDS word 16 is changed by an atomic and nobody wrote it");
     fails(128, turn_open, "no");
     fails(128, turn_again, "no barrier between");
     fails(128, turn_unfenced, "without waiting for its LDS");

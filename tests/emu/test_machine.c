@@ -163,6 +163,40 @@ static void pairs_unordered(const uint64_t *args)
     if (tid() == 64) lds(S);
 }
 
+/* All threads add to a word that one of them has filled, and another reads. */
+static void add_one(uint32_t a) { ++*(uint32_t *)emu_shared_atomic(a, 4); }
+static void atomics(const uint64_t *args)
+{
+    const int *threads = (const int *)(uintptr_t)args[0];
+    if (tid() == 0) sts(S, 0);
+    emu_syncthreads();
+    add_one(S);
+    add_one(S);
+    meet();
+    if (tid() == *threads - 1) expect(lds(S) == 2 * (uint32_t)*threads, "the sum of all");
+}
+static void atomics_filled(const uint64_t *args)
+{
+    if (tid() == 0) sts(S, 0);
+    meet();
+    add_one(S);
+}
+
+static void test_atomics(void)
+{
+    const int two = 64, one = 32;
+    between = 0;
+    fails(64, atomics, &two, "race");
+    fails(32, atomics, &one, "race");
+    fails(64, atomics_filled, &two, "race");
+    between = WARP_BARRIER;
+    fails(64, atomics, &two, "race");
+    works(32, atomics, &one);
+    between = BARRIER;
+    works(64, atomics, &two);
+    works(64, atomics_filled, &two);
+}
+
 static void test_races(void)
 {
     between = 0;
@@ -206,6 +240,6 @@ static void test_registers(void)
 }
 
 UNIT_MAIN("emulated CUDA machine", { "barriers", test_barriers }, { "races", test_races },
-    { "copies", test_copies }, { "tma", test_tma }, { "pixels", test_pixels }, { "wgmma", test_wgmma },
-    { "warp_product", test_warp_product }, { "registers", test_registers }, { "lanes", test_lanes },
-    { "global", test_global }, { "clusters", test_clusters })
+    { "atomics", test_atomics }, { "copies", test_copies }, { "tma", test_tma }, { "pixels", test_pixels },
+    { "wgmma", test_wgmma }, { "warp_product", test_warp_product }, { "registers", test_registers },
+    { "lanes", test_lanes }, { "global", test_global }, { "clusters", test_clusters })

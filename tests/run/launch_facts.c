@@ -111,6 +111,47 @@ static void scalar_facts(Param *p, const ScalarArg *s, bool exact)
     if (p->type->dtype == DT_INDEX && v < FITS32_EXTENT) p->hi = FITS32_EXTENT - 1;
 }
 
+static void find_atomics(void *user, Instr *i)
+{
+    MemParts m;
+    if (i->op == OP_ATOMIC_RMW && ir_mem_parts(i, &m) && m.param < 64) *(uint64_t *)user |= 1ull << m.param;
+}
+
+/* As the runtime: small tensors that atomics change have bounds of their extents. */
+static void bound_words(Func *f, const Launch *l)
+{
+    uint64_t params = 0;
+    ir_walk(f->body, find_atomics, &params);
+    for (int i = 0; i < f->n_params && i < l->n_args && i < 64; i++) {
+        const Arg *a = &l->args[i];
+        if (!(params >> i & 1) || !a->tensor || a->tensor->count < 1 || a->tensor->count > 1 << 16) continue;
+        for (int axis = 0; axis < a->tensor->rank - a->drop; axis++) {
+            Dim *d = &f->dims[f->params[i].dims[axis]];
+            int64_t most = 4, extent = a->tensor->shape[a->drop + axis];
+            while (2 * most <= extent) most *= 2;
+            while (most < extent) most += most / 4;
+            if (d->extent < 0) d->most = most;
+        }
+    }
+}
+
+/* As the runtime (KernelParam.dense): strides that follow from extents which the code knows. */
+static void dense_facts(const Func *f, Param *p, const Tensor *t, int drop)
+{
+    int rank = t->rank - drop, from = rank - 1;
+    const int64_t *shape = t->shape + drop, *stride = t->stride + drop;
+    while (from > 0 && f->dims[p->dims[from]].name && f->dims[p->dims[from - 1]].name &&
+           f->dims[p->dims[from]].extent > 0 && f->dims[p->dims[from - 1]].extent > 0)
+        from--;
+    if (rank < 2 || stride[rank - 1] != 1) return;
+    for (int a = rank - 2; a >= from; a--)
+        if (stride[a] != shape[a + 1] * stride[a + 1]) return;
+    for (int a = rank - 2; a >= from; a--) {
+        p->stride[a] = stride[a];
+        p->stride_div[a] = power_of_two_in((uint64_t)stride[a], p->stride_div[a]);
+    }
+}
+
 void launch_facts(Func *f, const Launch *l, bool exact)
 {
     f->fits32 = fits_in_32_bits(l);
@@ -135,8 +176,10 @@ void launch_facts(Func *f, const Launch *l, bool exact)
             ir_dim_promise(d, extent ? power_of_two_in((uint64_t)extent, 16) : 1);
             if (exact) d->extent = extent;
         }
+        if (!ir_holds(f->body, OP_MMA)) dense_facts(f, p, t, a->drop);
         const int last = t->rank - 1, size = (int)ref_type_size(t->type);
         if (t->rank - a->drop > 1 && launch_stride(t, last) == 1)
             p->gaps = ir_gaps_matter(t->shape[last] * size, launch_stride(t, last - 1) * size, size);
     }
+    if (!exact) bound_words(f, l);
 }

@@ -169,7 +169,7 @@ void want_quantize_groups(Problem *p)
         float most = 0;
         double sum = 0;
         for (int64_t k = at * group; k < (at + 1) * group; k++) most = fmaxf(most, fabsf((float)X[k]));
-        float times = most > 0 ? 127 / most : 0;
+        float times = most > 1e-36f ? 127 / most : 0;
         for (int64_t k = at * group; k < (at + 1) * group; k++) sum += A[k] = nearbyintf((float)X[k] * times);
         SA[at] = most / 127;
         SUM[at] = (double)(most / 127) * sum;

@@ -6,16 +6,20 @@
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/product/mma.h"
 
-/* Whether the first block hands on powers that were computed before it. Sums of squares that are speculated
- * have none. */
+static bool is_power_in(const Value *v, const Block *b)
+{ return v->def && v->def->op == OP_EXP2 && v->def->block == b; }
+
+/* Whether the first block hands on powers that were computed before it, and the second one powers of its own.
+ * Sums of squares that are speculated have none. The second block of a rare `if` is right whatever the
+ * condition is (docs/passes.md, "Marks that backends read"). */
 static bool speculates_powers(const Instr *i)
 {
     if (!ir_is_rare(i)) return false;
-    const Instr *yield = ir_terminator(i->blocks[0]);
-    for (int k = 0; k < yield->n_operands; k++) {
-        const Instr *power = ir_operand(yield, k)->def;
-        if (power && power->op == OP_EXP2 && power->block == i->block) return true;
-    }
+    const Instr *speculated = ir_terminator(i->blocks[0]), *written = ir_terminator(i->blocks[1]);
+    for (int k = 0; k < i->n_results; k++)
+        if (is_power_in(ir_operand(speculated, k), i->block) &&
+            is_power_in(ir_operand(written, k), i->blocks[1]))
+            return true;
     return false;
 }
 

@@ -45,8 +45,8 @@ static LLVMValueRef add_within(Thin *t, LLVMValueRef a, LLVMValueRef b, int bloc
     return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
 }
 
-/* The same of as many vectors as a register of 32 bytes has lanes. Shuffles within its halves take less time
- * than those across, so the two halves are added last. */
+/* The sums of the lanes of n vectors of 32 bytes, as many as each has lanes. Shuffles within the halves of a
+ * register take less time than those across, so the two halves are added last. */
 static LLVMValueRef sums_of_all_lanes(Thin *t, LLVMValueRef *x, int n)
 {
     int low[64], high[64], of_half = n / 2;
@@ -60,7 +60,8 @@ static LLVMValueRef sums_of_all_lanes(Thin *t, LLVMValueRef *x, int n)
 }
 
 /* The sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes: halves are
- * added first, of two vectors at once. */
+ * added first, of two vectors at once. Of integers the order of the additions does not show; that of floats
+ * is the same for any n. */
 static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
 {
     enum { HALVES = 32 };
@@ -228,6 +229,9 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     }
 }
 
+/* Sums of pairs take two registers for each sum. LLVM would load the rows of the packed operand once for all
+ * columns and keep them, for which AVX2 has no registers left: their loads stay where they are, as those of
+ * tables do (is_ordered in thin_tables.c). */
 static void dot_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;

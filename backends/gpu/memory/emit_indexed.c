@@ -1,6 +1,7 @@
 /* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/memory/emit_gathered.h"
 #include "backends/gpu/memory/emit_within.h"
 #include "passes/kernel/gather/runs.h"
 
@@ -29,6 +30,7 @@ typedef struct Indexed {
     /* When several threads hold an element, one of them does the atomic operation, and the others get the old
      * value through shared memory at this address. NULL: each element has one thread. */
     const char *shared;
+    bool gathered; /* changes the words that shared memory has of the tensor (emit_gathered.c) */
 } Indexed;
 
 /* The layout of all elements, which is that of any tile among the operands. */
@@ -61,6 +63,14 @@ static void declare_old(Emit *e, Indexed *x)
         line(e, "%s %s = %s;", ctype(x->d), x->result, pad_value(e, x->m.pad, x->d));
         e->storage[r->id] = x->result;
     }
+}
+
+/* What elements hold that are not accessed: bits of their type where gathered elements stay bits. */
+static const char *padding(Emit *e, const Indexed *x)
+{
+    const char *pad = pad_value(e, x->m.pad, x->d);
+    if (!x->m.pad || x->bits == x->d) return pad;
+    return str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
 }
 
 /* Emits the access at pointer p. `old` receives the previous value. */
@@ -148,6 +158,21 @@ const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
     return *cond ? str(e, "(%s) ? %s : 0", cond, at) : at;
 }
 
+/* The number of the element among all of the tensor. */
+static const char *number_of(Emit *e, const Indexed *x, Index *r, const char **cond)
+{
+    const MemParts *m = &x->m;
+    const char *at = NULL;
+    bool within = !**cond && all_within(e, m);
+    for (int a = 0; a < m->rank; a++) {
+        const char *ix = indexed_value(e, m->idx[a], x->l, r);
+        *cond = test_index(e, m, a, ix, within, *cond);
+        at = at ? str(e, "(%s) * (u32)%s + (u32)%s", at, window_extent(e, m->param, a), ix)
+                : str(e, "(u32)%s", ix);
+    }
+    return at;
+}
+
 /* The condition of the access of register r, whose coordinates go to c, and its offset in the tensor. */
 static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, const char **at)
 {
@@ -159,7 +184,7 @@ static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, 
     }
     cond = both_conditions(e, x->holder, cond);
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
-    *at = offset_of(e, x, r, &cond);
+    *at = (x->gathered ? number_of : offset_of)(e, x, r, &cond);
     return cond;
 }
 
@@ -178,12 +203,14 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
 {
     const MemParts *m = &x->m;
     Index *c[TILE_MAX_RANK];
-    const char *at, *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at),
-                    *old = tmp(e, "x");
-    const char *pad = pad_value(e, m->pad, x->d);
-    if (m->pad && x->bits != x->d)
-        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
-    line(e, "%s %s = %s;", ctype(x->bits), old, pad);
+    const char *at, *cond = condition_of(e, x, r, c, &at);
+    if (x->gathered) {
+        const char *change = emit_gathered_change(e, x->instr, at, indexed_value(e, m->values[0], x->l, r));
+        line(e, "%s%s%s%s;", *cond ? "if (" : "", cond, *cond ? ") " : "", change);
+        return NULL;
+    }
+    const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x");
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
     access(e, x, old, p, r);
@@ -224,12 +251,30 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
             if (loop) r = pw == 1 ? index_variable(e, "v") : index_plus(e, index_linear(e, pw, "v", 0), k);
             xs[k] = access_element(e, x, base, r);
         }
-        if (x->result && x->l)
+        if (x->gathered) { /* nobody asks for old values */
+        } else if (x->result && x->l)
             line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
+}
+
+/* Emits the accesses to the words in shared memory, and opens the block of those to memory where a launch
+ * of few programs makes these instead. False: no launch does. */
+static bool access_gathered(Emit *e, Indexed *x)
+{
+    bool others = emit_gathered_some(e, x->instr);
+    x->gathered = true;
+    if (others) line(e, "if (%s) {", emit_gathers(e, x->m.param));
+    e->indent += others;
+    access_all(e, x, NULL);
+    x->gathered = false;
+    if (!others) return false;
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    return true;
 }
 
 /* The vector of elements that one access moves. v->n is 1 where elements go one by one. */
@@ -291,6 +336,31 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
         line(e, "%s[%s] = %s[%d];", from, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, words, k);
     }
     end_block(e);
+}
+
+/* One access for elements of a lane that follow each other and have equal indices, such as weights of
+ * channels of many elements each. False: they have not. */
+static bool access_alike(Emit *e, const Indexed *x, const char *base)
+{
+    LayoutVector v;
+    Index *c[TILE_MAX_RANK];
+    int axis, n = x->l && x->result ? kernel_alike_run(e->f, x->instr, &axis) : 1, pw = per_word(x->d);
+    if (n < 2 || vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), &v) < 2) return false;
+    bool follow;
+    const char *old = tmp(e, "x"), *at, *same[4] = { old, old, old, old };
+    begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v.n);
+    Index *r = vector_base(e, x->l, &v, "v", &follow);
+    const char *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at), *word = old;
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
+    if (*cond) line(e, "if (%s)", cond);
+    access(e, x, old, p, r);
+    if (pw > 1) line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), word_of(e, x, same, pw));
+    for (int k = 0; k < (int)v.n; k += pw) {
+        const char *to = index_text(e, vector_reg(e, &v, r, k));
+        line(e, "%s[%s] = %s;", x->result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, word);
+    }
+    end_block(e);
+    return true;
 }
 
 /* Gathers records of three words by two accesses each, for all three gathers at the first of them. False:
@@ -400,8 +470,11 @@ void emit_indexed(Emit *e, Instr *i)
     declare_old(e, &x);
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
-    if (v.n > 1) access_vectors(e, &x, base, &v);
-    else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x);
+    if (gathered && !both) { /* all of them went to shared memory */
+    } else if (v.n > 1) access_vectors(e, &x, base, &v);
+    else if (!access_threes(e, &x, base) && !access_alike(e, &x, base)) access_all(e, &x, base);
+    if (both) end_block(e);
     if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);

@@ -1,5 +1,6 @@
 /* emit_shared.c: shared buffers, and asynchronous copies to them. */
 #include "backends/gpu/memory/emit_copy.h"
+#include "backends/gpu/memory/emit_gathered.h"
 
 const char *shared_offset(Emit *e, const LayoutShared *s, Index *const *c)
 {
@@ -437,6 +438,8 @@ void emit_shared(Emit *e, Instr *i)
         return;
     case KERNEL_COPY_WAIT: emit_copy_wait(e, i); return;
     case KERNEL_BULK_FLUSH: emit_bulk_flush(e, i); return;
+    case KERNEL_ATOMICS_OPEN: emit_atomics_open(e, i); return;
+    case KERNEL_ATOMICS_CLOSE: emit_atomics_close(e, i); return;
     case KERNEL_SHARED_SLICE: /* emit.c */
     case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_BARRIER: break;

@@ -77,3 +77,36 @@ def staggered_dslash(xp, U, P, T, Z):
             re = re + sum_up * (xp.einsum(of, ar, br) - way * xp.einsum(of, ai, bi))
             im = im + sum_up * (xp.einsum(of, ar, bi) + way * xp.einsum(of, ai, br))
     return 0.5 * xp.stack([re, im], 1)
+
+
+def image_histograms(xp, X, H, B, N):
+    at = xp.asarray(X, dtype=xp.int64) + xp.arange(B)[:, None] * 256
+    return add_at(xp, H.reshape(-1), at.reshape(-1), at.reshape(-1) * 0 + 1).reshape(B, 256)
+
+
+def weighted_bincount(xp, X, W, S):
+    return add_at(xp, S, X, W)
+
+
+def confusion_matrix(xp, L, P, C, K):
+    at = xp.asarray(L, dtype=xp.int64) * K + P
+    return add_at(xp, C.reshape(-1), at, at * 0 + 1).reshape(K, K)
+
+
+def histogram2d(xp, X, Y, H, A, B):
+    at = xp.asarray(X, dtype=xp.int64) * A // 4096 * B + xp.asarray(Y, dtype=xp.int64) * B // 4096
+    return add_at(xp, H.reshape(-1), at, at * 0 + 1).reshape(A, B)
+
+
+def expert_counts(xp, ID, W, COUNT, LOAD):
+    at = ID.reshape(-1)
+    return add_at(xp, COUNT, at, at * 0 + 1), add_at(xp, LOAD, at, W.reshape(-1))
+
+
+def degree_count(xp, FROM, TO, OUT, IN):
+    return add_at(xp, OUT, FROM, FROM * 0 + 1), add_at(xp, IN, TO, TO * 0 + 1)
+
+
+def max_pool_gradient(xp, DY, AT, DX, C, P):
+    at = (xp.asarray(AT, dtype=xp.int64) + xp.arange(C)[:, None] * P).reshape(-1)
+    return add_at(xp, DX.reshape(-1), at, DY.reshape(-1)).reshape(C, P)

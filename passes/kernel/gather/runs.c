@@ -183,6 +183,22 @@ int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis
     return 1;
 }
 
+enum { MOST_ALIKE = 16 };
+
+int kernel_alike_run(const Func *f, const Instr *i, int *axis)
+{
+    MemParts m;
+    if (i->op != OP_GATHER || !ir_mem_parts(i, &m) || m.mask || m.result->type->kind != TYPE_TILE) return 1;
+    *axis = m.result->type->rank - 1;
+    for (int n = MOST_ALIKE; n > 1; n /= 2) {
+        bool alike = true;
+        for (int a = 0; a < m.rank && alike; a++)
+            alike = m.idx[a]->type->kind != TYPE_TILE || kernel_run(f, m.idx[a], *axis, n) & RUN_EQUAL;
+        if (alike) return n;
+    }
+    return 1;
+}
+
 /* The position along the contiguous axis of a gather of words of a tensor that is only read, where it is a
  * constant that is within the tensor, whatever the row. */
 static bool gathers_word(const Func *f, const Instr *i, MemParts *m, int64_t *at)

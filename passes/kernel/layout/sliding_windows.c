@@ -107,7 +107,7 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
         operands[k] = k != 1 + w->unit ? ir_operand(load, k)
                                        : window_offset_at(&b, ir_operand(load, k)->type->dtype, w->base, at);
     i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
-    if (!whole_runs(c->f, w)) ir_del_attr(i, ATTR_MASKED); /* it may reach beyond what was proven in range */
+    if (!whole_runs(c->f, w)) ir_unprove(c->s, i); /* it may reach beyond what was proven in range */
     ir_del_attr(i, ATTR_ALIGN);
     Aligned a = { .load = i, .w = *w };
     a.w.constant = at;

@@ -154,7 +154,9 @@ static int window_attrs(const Pack *p, const Window *w, const Instr *i, Attr *at
     }
     for (int k = 0; k < i->n_attrs; k++) {
         AttrKey key = i->attrs[k].key;
-        if (key == ATTR_ORDER || key == ATTR_STEPS || key == ATTR_MASKED || key == ATTR_ALIGN) continue;
+        if (key == ATTR_ORDER || key == ATTR_STEPS || key == ATTR_MASKED || key == ATTR_INSIDE ||
+            key == ATTR_ALIGN)
+            continue;
         attrs[n++] = key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, w->m.rank) : i->attrs[k];
     }
     if (memcmp(steps, one, sizeof *steps * (size_t)w->m.rank))

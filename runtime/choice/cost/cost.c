@@ -207,7 +207,7 @@ static double nearby_bytes(CostWalk *w, int64_t programs, int parts)
 static CostWalk walk_of(
     Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, const CostDevice *d)
 {
-    CostWalk w = { .s = s, .f = f, .env = env, .threads = code->threads };
+    CostWalk w = { .s = s, .f = f, .env = env, .threads = code->threads, .units = d->units };
     w.kept = arena_array(&s->arena, CostKept, f->module->next_id);
     w.cheap = arena_new(&s->arena, CheapValues);
     w.cheap->size = arena_array(&s->arena, uint16_t, f->module->next_id);
@@ -260,7 +260,7 @@ static int64_t programs_at_once(const GpuCode *code, const CostDevice *d)
 {
     enum { MOST_CTAS = 4 };
     int64_t each = d->shared_bytes / (code->shared_bytes + d->target->cta_shared_bytes);
-    if (code->persistent || each < 1) each = 1;
+    if ((code->persistent && !code->plan->resident) || each < 1) each = 1;
     return (int64_t)d->units * (each > MOST_CTAS ? MOST_CTAS : each);
 }
 
@@ -322,7 +322,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->waiting = code->plan->parts_over_rings ? out->cluster - 2 : 0;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
     out->shared_bytes = code->shared_bytes;
-    out->persistent = code->persistent;
+    out->persistent = code->persistent && !code->plan->resident;
     out->packed = f->packed > 0;
     out->pingpong = code->plan->pingpong;
     out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;

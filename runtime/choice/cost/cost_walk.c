@@ -70,7 +70,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
             scalar_int(
                 lo + (w->traffic ? 0 : step * (iterations / 2)))); /* the first iteration names a window, the
                                                                  one in the middle stands for all */
-    w->c.persistent |= programs;
+    w->c.persistent |= programs && !(w->plan && w->plan->resident);
     bool counted = w->counted;
     CostCounter around = w->counter;
     w->counter = (CostCounter){ known && !programs ? i->blocks[0]->args[0] : NULL, lo, step, iterations };
@@ -339,9 +339,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: w->c.ring += cost_bytes(i->results[0].type); return;
     case KERNEL_SHARED_STAGE: cost_stages(w, i); return;
-    case KERNEL_SHARED_READ:
-        w->c.shared += cost_bytes(ir_result(i)->type) * times;
-        return; /* a part of what its view shows */
+    case KERNEL_SHARED_READ: w->c.shared += cost_bytes(ir_result(i)->type) * times; return; /* of its view */
     case KERNEL_SHARED_WRITE: w->c.shared += cost_bytes(ir_operand(i, 1)->type) * times; return;
     case KERNEL_COPY: cost_copy(w, i, times); return;
     case KERNEL_COPY_WAIT:
@@ -349,6 +347,8 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
         w->c.meets += times;
         return;
     case KERNEL_BARRIER: w->c.meets += times; return;
+    case KERNEL_ATOMICS_OPEN:
+    case KERNEL_ATOMICS_CLOSE: cost_gathered_words_of(w, i); return;
     case KERNEL_BULK_FLUSH:
     case KERNEL_SHARED_SLICE:
     case KERNEL_SHARED_TRANSPOSE:

@@ -203,6 +203,8 @@ static void shared_step(Draw *d, const Instr *i)
                 (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
         return;
     case KERNEL_BULK_FLUSH: step(d, i, LANE_COPY, "bulk_flush", "start the additions"); return;
+    case KERNEL_ATOMICS_OPEN:
+    case KERNEL_ATOMICS_CLOSE: step(d, i, LANE_MEMORY, "atomics", op_info[i->op].name); return;
     case KERNEL_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
     case KERNEL_SHARED_READ:
     case KERNEL_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;

@@ -114,6 +114,34 @@ static void set_strides(ProblemView *v, Session *s)
     v->strides = (const int64_t (*)[TILE_MAX_RANK])strides;
 }
 
+/* The bounds of a tensor that atomics change, if it is small. */
+static void bound_words(const ProblemView *v, const FrontParam *q, int64_t *most)
+{
+    int64_t words = 1;
+    for (int a = 0; a < q->rank && words <= LAUNCH_MOST_WORDS; a++) words *= extent_of_dim(v, &q->dims[a]);
+    for (int a = 0; a < q->rank && words > 0 && words <= LAUNCH_MOST_WORDS; a++)
+        for (int d = 0; d < v->kernel->n_dims && q->dims[a].name; d++)
+            if (!strcmp(v->kernel->dims[d], q->dims[a].name))
+                most[d] = launch_facts_bound(launch_facts_code(extent_of_dim(v, &q->dims[a]), true));
+}
+
+static bool is_key(const FrontKernel *k, const char *dim)
+{
+    for (int i = 0; dim && i < k->n_keys; i++)
+        if (!strcmp(k->keys[i], dim)) return true;
+    return false;
+}
+
+/* As a launch (KernelParam.dense). */
+static int dense_axes(const FrontKernel *k, const FrontParam *q)
+{
+    int n = 0;
+    while (!k->products && n + 1 < q->rank && is_key(k, q->dims[q->rank - 1 - n].name) &&
+           is_key(k, q->dims[q->rank - 2 - n].name))
+        n++;
+    return n;
+}
+
 static void set_facts(ProblemView *v, Session *s)
 {
     const FrontKernel *k = v->kernel;
@@ -126,6 +154,8 @@ static void set_facts(ProblemView *v, Session *s)
         for (int i = 0; i < k->n_counted; i++)
             if (!strcmp(k->counted[i], k->dims[d])) most[d] = launch_facts_most(extent_of(v, k->dims[d]));
     }
+    for (int i = 0; i < k->n_params && i < 64; i++)
+        if (k->atomics >> i & 1) bound_words(v, &k->params[i], most);
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *q = &k->params[i];
         if (q->kind >= FRONT_CONST) continue;
@@ -137,6 +167,7 @@ static void set_facts(ProblemView *v, Session *s)
             .unit_axis = unit_axis(v, q),
             .stride_mask = wide ? ~0u : 0,
             .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
+            .dense = padding(v, q) || is_transposed(v, q) ? 0 : dense_axes(k, q),
             .gaps = row && q->rank > 1 && !is_transposed(v, q) && ir_gaps_matter(own, bytes, size),
             .sign = !q->rank && q->type_known && q->dtype == DT_INDEX ? SIGN_SMALL : 1 };
     }
