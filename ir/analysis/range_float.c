@@ -92,7 +92,8 @@ static Bounds of_arithmetic(const Instr *i, const Bounds *x)
 static Bounds of_function(Op op, Bounds x)
 {
     if (op == OP_FLOOR || op == OP_CEIL || op == OP_ROUND) return x; /* bounds are whole */
-    bool no_sign = op == OP_EXP || op == OP_EXP2 || op == OP_SIGMOID || op == OP_SQRT || op == OP_RSQRT;
+    /* not rsqrt, of which -0.0 gives -inf */
+    bool no_sign = op == OP_EXP || op == OP_EXP2 || op == OP_SIGMOID || op == OP_SQRT;
     return (Bounds){ no_sign ? 0 : -INFINITY, INFINITY };
 }
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # predicted.sh COSTS SOURCE_FOLDER: where predictions choose what is compiled, the choice is about as good as that of all that is
-# considered, with a part of the configurations; and it is the same in one thread and in several.
+# considered, with a part of the configurations; it is the same in one thread and in several; and where one configuration fits it is found.
 set -u
 costs=$1 root=$2
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+lone=$("$costs" --choose "$root/tests/choice/lone_fit.tile" lone_fit cuda:sm_90a M=1000 N=1000 K=512 L=64)
+[[ $lone == "TM=96, TN=144: "* ]] || { echo "FAIL: lone_fit: $lone"; exit 1; }
 while read -r file kernel target rest; do
     case $kernel in gemm | conv2d_nhwc | attention_cross) ;; *) continue ;; esac
     for how in "" --thorough; do

@@ -19,10 +19,10 @@
  * arithmetic is narrowed and masks are settled. Keeps: every element, except that a reduction may join a
  * program's elements in another order. Does not handle: products, prints, assertions (`--check` has some in
  * most kernels, and the message names the program), atomics that order memory, loops whose beginnings or
- * steps differ between programs, stores under a condition that differs; kernels with hints for a cluster, a
- * placement (remap) or a written schedule, which are about programs as they are. Without the hint `pack` it
- * leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a cost;
- * programs with loops, unless the lengths of all of them differ; windows that would become gathers. */
+ * steps differ between programs, stores and loops of other lengths under a condition that differs; kernels
+ * with hints for a cluster, a placement (remap) or a written schedule, which are about programs as they are.
+ * Without the hint `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each
+ * other without a cost; programs with loops, unless all their lengths differ; windows that become gathers. */
 #include "passes/tile/program/pack.h"
 #include "ir/layout/layout.h"
 
@@ -294,13 +294,13 @@ static bool pack(Choice *x, int64_t n)
     Pack *p = &x->p;
     p->n = n;
     RangeInfo programs = range_of(ranges_new(x->f), ir_operand(ir_terminator(x->f->grid), p->axis));
-    bool guard = programs.div % n != 0 && !pack_drops_tail(p);
+    bool whole = programs.div % n == 0, guard = !whole && !pack_drops_tail(p);
+    p->beyond = !whole && !guard;
     if (!few_behind(x, programs, guard)) return false;
-    bool gathers = x->asked || pack_has_unlike_loops(p);
     SavedBody saved = ir_body_save(x->f);
-    if (apply(p, guard) && (gathers || !p->indexed)) return true;
-    ir_body_restore(x->f, &saved);
-    return false;
+    bool gathers = x->asked || pack_has_unlike_loops(p), done = apply(p, guard) && (gathers || !p->indexed);
+    if (!done) ir_body_restore(x->f, &saved);
+    return done;
 }
 
 static bool look_at(Choice *x, int axis)

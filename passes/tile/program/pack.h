@@ -22,6 +22,7 @@ typedef struct Pack {
     bool *varies;    /* whether a value differs between programs */
     PackForm *forms;
     Value *runs;  /* in a loop whose end varies: which programs still run; NULL: all do */
+    bool beyond;  /* programs behind the last one run too, and what they store is dropped */
     ValueMap map; /* from a value that varies to the tile that holds it for all programs */
     Ranges *ranges;
     InstrList dead;

@@ -236,12 +236,29 @@ static void keep_behind(Pack *p, const Instr *made)
     }
 }
 
-/* Which programs run a step of a loop; `ends`: where their steps end, and the first of them is the same. */
+/* Which programs run this instruction; NULL: all do. */
+static Value *running_here(const Pack *p, Builder *b)
+{
+    if (p->runs || !p->beyond) return p->runs;
+    Value *programs = extent_emit(b, ir_operand(ir_terminator(p->f->grid), p->axis));
+    return ir_op(
+        b, OP_LT, NULL, NO_ATTRS, of_form(p, b, (PackForm){ p->base, 1 }), ir_splat(b, programs, 1, &p->n));
+}
+
+/* Where each program's steps end. One that does not come to the loop has none: whatever number it computes
+ * there, the others do not wait for so many steps. */
+static Value *ends_of(Pack *p, Builder *b, const Instr *loop)
+{
+    Value *ends = pack_value(p, b, ir_operand(loop, 1)), *runs = running_here(p, b);
+    if (!runs) return ends;
+    return ir_op(b, OP_WHERE, NULL, NO_ATTRS, runs, ends, ir_splat(b, ir_operand(loop, 0), 1, &p->n));
+}
+
+/* Which programs run a step of a loop; `ends`: where their steps end. */
 static Value *running(const Pack *p, Instr *made, Value *ends)
 {
     Builder b = ir_at_end(made->blocks[0]);
-    Value *now = ir_op(&b, OP_LT, NULL, NO_ATTRS, ir_splat(&b, made->blocks[0]->args[0], 1, &p->n), ends);
-    return p->runs ? ir_bin(&b, OP_AND, now, p->runs) : now;
+    return ir_op(&b, OP_LT, NULL, NO_ATTRS, ir_splat(&b, made->blocks[0]->args[0], 1, &p->n), ends);
 }
 
 static void rewrite_for(Pack *p, Builder *b, Instr *i)
@@ -250,7 +267,7 @@ static void rewrite_for(Pack *p, Builder *b, Instr *i)
     for (int k = 0; k < i->n_operands; k++)
         ops[k] = k >= 3 && pack_is_varying(p, &i->results[k - 3]) ? pack_value(p, b, ir_operand(i, k))
                                                                   : ir_operand(i, k);
-    Value *ends = pack_loop_differs(p, i) ? pack_value(p, b, ops[1]) : NULL;
+    Value *ends = pack_loop_differs(p, i) ? ends_of(p, b, i) : NULL;
     if (ends) ops[1] = ir_op(b, OP_REDUCE_MAX, NULL, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 1)), ends);
     Instr *made = ir_build(b, OP_FOR, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, NULL, 0);
     for (int k = 0; k < i->blocks[0]->n_args; k++)
@@ -309,6 +326,7 @@ static bool any_varying(const Pack *p, const Value *v, int n)
 static void rewrite_control(Pack *p, Builder *b, Instr *i)
 {
     if (i->op == OP_IF && pack_is_varying(p, ir_operand(i, 0))) rewrite_choice(p, b, i);
+    else if (pack_loop_differs(p, i)) rewrite_for(p, b, i);
     else if (!any_varying(p, i->results, i->n_results))
         for (int k = 0; k < i->n_blocks; k++) rewrite_block(p, i->blocks[k]);
     else if (i->op == OP_FOR) rewrite_for(p, b, i);

@@ -12,6 +12,7 @@ typedef struct Legal {
     /* inside an `if` whose condition varies, both of whose blocks will run, or a loop whose end varies, which
        will run as long as the longest one does */
     bool guarded;
+    bool chosen; /* inside such an `if`: who does not take its block may have any number there */
 } Legal;
 
 static bool any_varies(const Pack *p, const Instr *i)
@@ -98,6 +99,7 @@ static bool may_control(const Legal *l, const Instr *i)
     if (i->op == OP_FOR &&
         (pack_is_varying(l->p, ir_operand(i, 0)) || pack_is_varying(l->p, ir_operand(i, 2))))
         return false;
+    if (l->chosen && pack_loop_differs(l->p, i)) return false; /* all would wait for a loop that none runs */
     if (i->op == OP_WHILE) { /* it may wait for what another program stores, and is left as it is */
         if (l->guarded || ir_has_effects(i) || any_varies(l->p, i) ||
             pack_is_varying(l->p, ir_operand(ir_terminator(i->blocks[0]), 0)))
@@ -105,7 +107,8 @@ static bool may_control(const Legal *l, const Instr *i)
         for (int k = 0; k < i->n_results; k++)
             if (i->results[k].type->kind == TYPE_TOKEN || pack_is_varying(l->p, &i->results[k])) return false;
     }
-    in.guarded |= i->op == OP_IF ? pack_is_varying(l->p, ir_operand(i, 0)) : pack_loop_differs(l->p, i);
+    in.chosen |= i->op == OP_IF && pack_is_varying(l->p, ir_operand(i, 0));
+    in.guarded |= in.chosen || pack_loop_differs(l->p, i);
     for (int k = 0; k < i->n_results && in.guarded; k++)
         if (i->results[k].type->kind == TYPE_TOKEN) return false;
     for (int k = 0; k < i->n_blocks; k++)

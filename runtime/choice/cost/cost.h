@@ -118,6 +118,11 @@ double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
  * estimate alone ranks tiles of different sizes worse (bench/notes/choice.md, "Rows and registers"). */
 double cost_estimate_carefully(const Cost *, const CostDevice *);
 
+/* Clusters of so many CTAs that run at once, where a multiprocessor has one CTA. Multiprocessors come in
+ * groups, and a cluster lies in one: clusters of six leave four of sixteen without work. Some multiprocessors
+ * lie in groups that take no cluster of more than two. */
+double cost_clusters_at_once(const DeviceModel *, int units, int cluster);
+
 /* cost_registers.c: registers of a thread that the code wants. */
 double cost_registers_wanted(const Cost *, const DeviceModel *);
 /* The same: registers that it wants and has not, 0 or less where all that it wants is there. */

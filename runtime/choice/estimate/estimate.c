@@ -35,14 +35,15 @@ static double all_ctas(const Cost *c)
 
 /* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
-/* Clusters that run at once. Multiprocessors come in groups, and a cluster lies in one: clusters of six leave
- * four of sixteen without work. Some multiprocessors lie in groups that take no cluster of more than two. */
-static double clusters_at_once(const Estimate *e, int cluster)
+double cost_clusters_at_once(const DeviceModel *m, int units, int cluster)
 {
-    if (cluster <= 2) return fmax(1, floor(e->units / (double)cluster));
-    int units = e->units - e->units / (int)e->m->clusters_left_over, gpc = (int)e->m->gpc;
-    return fmax(1, units / gpc * (gpc / cluster) + units % gpc / cluster);
+    if (cluster <= 2) return fmax(1, floor(units / (double)cluster));
+    const int rest = units - units / (int)m->clusters_left_over, gpc = (int)m->gpc;
+    return fmax(1, rest / gpc * (gpc / cluster) + rest % gpc / cluster);
 }
+
+static double clusters_at_once(const Estimate *e, int cluster)
+{ return cost_clusters_at_once(e->m, e->units, cluster); }
 
 /* Programs that a multiprocessor holds: CTAs, of which each may have several of one warp. Where loads go by
  * shifted vectors, the compiler takes all registers that it may. Where warpgroups hand registers over

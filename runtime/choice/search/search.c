@@ -260,10 +260,11 @@ static void consider_without_cp_async(Search *z, const uint8_t *declared)
     }
 }
 
-/* Nothing fits yet: smaller pipelines may, or smaller pipelines with other tiles. */
+/* Nothing fits yet: what predictions left out may, smaller pipelines, or these with other tiles. */
 static void consider_smaller(Search *z, const uint8_t *declared)
 {
     uint8_t p[MOST_NAMES];
+    if (search_best(z, NULL, 0) < 0) search_estimate_all(z);
     if (search_best(z, NULL, 0) >= 0) return;
     search_improve(z, &(int){ 0 }, 1);
     for (int j = 0; j < z->n_names && search_best(z, NULL, 0) < 0; j++) {
@@ -273,7 +274,7 @@ static void consider_smaller(Search *z, const uint8_t *declared)
             p[j] = (uint8_t)v;
             consider_tiles(z, p);
         }
-        search_estimate(z);
+        search_estimate_all(z);
     }
 }
 

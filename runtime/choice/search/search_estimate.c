@@ -339,17 +339,25 @@ void search_estimate_these(Search *z, const int *points, int n)
     pthread_mutex_unlock(&z->lock);
 }
 
-void search_estimate(Search *z)
+/* All points without an estimate; `same`: of these, those that have the estimate of another one. */
+static void estimate_open(Search *z, bool same)
 {
     int all[MOST_POINTS], n = 0;
-    const bool predicts = search_predicts(z);
     for (int i = 0; i < z->n_points; i++) {
         SearchPoint *p = &z->point[i];
-        if (p->known || (predicts && !p->same)) continue;
+        if (p->known || (same && !p->same)) continue;
         p->known = true;
         all[n++] = i;
     }
     search_estimate_these(z, all, n);
+}
+
+void search_estimate_all(Search *z) { estimate_open(z, false); }
+
+void search_estimate(Search *z)
+{
+    const bool predicts = search_predicts(z);
+    estimate_open(z, predicts);
     if (predicts) search_estimate_promising(z);
 }
 

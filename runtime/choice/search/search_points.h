@@ -255,6 +255,8 @@ void search_close_workers(void *search);
 /* Estimates points that have no estimate yet, in threads that stay for the next time: those that may be best
  * where this can be predicted, else all of them. */
 void search_estimate(Search *);
+/* The same without predictions. */
+void search_estimate_all(Search *);
 /* All of these points. The point has the estimate of another one, which gives the same code. */
 void search_estimate_these(Search *, const int *points, int n);
 void search_take_estimate(SearchPoint *, const SearchPoint *of);

@@ -7,8 +7,7 @@
  * What a neighbour does not tell is how well the programs fill their last round, which jumps with the size of
  * a tile. It follows from the extents, so that the prediction is one of what remains. How much a name matters
  * is taken from points that differ in this name alone. The same points are compiled for any number of
- * threads.
- */
+ * threads. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
@@ -30,9 +29,8 @@ static const double NUGGET = 1e-4;
 static const double HARDLY_LESS = 0.01, WORTH_IT = 0.003;
 static const double PATIENCE = 64, DOUBLES = 16;
 /* How far off a prediction may be is taken for so many times what the points tell of it, and for more beside
- * the best point, along a name that matters at least so much: where tiles cease to fit, neighbours do not
- * tell.
- */
+ * the best point, along a name that matters at least so much: neighbours do not tell where tiles cease to
+ * fit. */
 static const double DOUBT = 1.3, DOUBT_BESIDE = 2.5, MATTERS = 0.1;
 /* Deviations beyond which nothing is to be expected. */
 static const double MOST_DOUBT = 3;
@@ -42,7 +40,7 @@ static const double LEAST_WEIGHT = 0.002, UNKNOWN_PAIRS = 0.5, AGAIN = 1.4;
 
 typedef struct Prediction {
     float x[MOST_NAMES]; /* the place of the point, in steps */
-    float *v;            /* its row in the triangular root of the covariance of the known points and itself */
+    float *v;            /* its row, L^-1 k below */
     int n;               /* the length of that row */
     double left;         /* what remains of its variance beside the known points */
     double rounds;       /* the logarithm of the launch's rounds, to those without any rest */
@@ -54,7 +52,7 @@ struct SearchSurrogate {
     int weighed;                /* known points when it was asked how much names matter */
     int of[MOST_KNOWN];
     double side[MOST_KNOWN];                /* of the known points' rows, the last element */
-    double y[MOST_KNOWN], rest[MOST_KNOWN]; /* what is predicted of them; it without the mean, by the root */
+    double y[MOST_KNOWN], rest[MOST_KNOWN]; /* what is predicted of them; it without the mean, by L^-1 */
     double mean, spread;                    /* of y; a standard deviation */
     double log_best;                        /* of the least estimate */
     float weight[MOST_NAMES];               /* how much names matter */
@@ -98,6 +96,7 @@ static float place(const Search *z, const uint8_t *at, int j)
     const FrontValue *v = &m->values[said];
     if (v->kind == FRONT_BOOL) return v->b;
     const bool absent = m->hint && m->absent && said == m->declared;
+    if (!absent && v->kind != FRONT_INT) return (float)said; /* a type, or a number that is not whole */
     if (!z->surrogate->doubles[j]) return absent ? as_absent(m->hint) : (float)v->i;
     return absent || v->i < 1 ? -1 : log2f((float)v->i);
 }
@@ -132,12 +131,11 @@ static bool shares_last_round(const Search *z, const uint8_t *at)
     return false;
 }
 
-/* CTAs that run at once if so many of them make a cluster (estimate.c). */
-static double room_for(const CostDevice *d, int cluster)
+/* CTAs that run at once if so many of them have parts of a program: in a cluster, or else by memory. */
+static double room_for(const CostDevice *d, int parts)
 {
-    const int gpc = (int)d->model->gpc, units = d->units - d->units / (int)d->model->clusters_left_over;
-    if (cluster <= 2 || cluster > SEARCH_MOST_OF_A_CLUSTER) return d->units;
-    return fmax(1, units / gpc * (gpc / cluster) + units % gpc / cluster) * cluster;
+    if (parts > SEARCH_MOST_OF_A_CLUSTER) return d->units;
+    return cost_clusters_at_once(d->model, d->units, parts) * parts;
 }
 
 /* Sets what follows from the number of programs, once a point has told how many there are. */
@@ -159,8 +157,14 @@ static void count_programs(Search *z)
     if (g->programs > 0) g->n_counted = z->n_points;
 }
 
-/* --- predictions -----------------------------------------------------------------------------------------
- */
+/* --- predictions ------------------------------------------------------------------------------------- */
+
+/* Let K be the matrix of the covariances of the known points, with NUGGET added on its diagonal, L its
+ * triangular root (K = L L', Cholesky), and k the covariances of a point with them. The point's row is
+ * v = L^-1 k; of a known point it is what its row of L has before the diagonal, whose element is its `side`.
+ * With the `rest` r = L^-1 (y - mean), the prediction is mean + v . r, and `left`, 1 - v . v, is what remains
+ * of its variance. The mean is the one of generalized least squares: (u . L^-1 y) / (u . u), u = L^-1 of
+ * ones. One more known point adds one element to each row. */
 
 /* Of two points, by a table of the exponential function, between whose values it is a line. */
 static float covariance(const SearchSurrogate *g, const Prediction *a, const Prediction *b)
