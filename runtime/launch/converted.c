@@ -6,8 +6,10 @@
  *   form:   the same on the operand, in the place of G                 (passes/tile/launch/computed_inputs.c)
  *
  * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted or
- * computed is found once for a kernel, from its tile IR. Inputs of one axis stay as they are, since each
- * program reads little of them. Conversions alone are not made of f16 and bf16, which matrix units take. */
+ * computed is found from the tile IR of the kernel, once for each set of constants that launches give it:
+ * what rows are divided by, say, may be an extent, and operations may depend on which tensors are given.
+ * Inputs of one axis stay as they are, since each program reads little of them. Conversions alone are not
+ * made of f16 and bf16, which matrix units take. */
 #define _GNU_SOURCE
 #include "passes/tile/launch/converted_inputs.h"
 #include "runtime/launch/pitch.h"
@@ -18,7 +20,39 @@ static bool may_be_converted(const KernelParam *q)
 
 static bool may_be_computed(const KernelParam *q) { return q->kind == PARAM_IN && q->rank >= 2; }
 
-bool converted_possible(const tile_kernel *k)
+/* --- the constants of a launch ------------------------------------------------------------------------ */
+
+static size_t fact_words(const tile_kernel *k)
+{ return (size_t)k->n_key_dims + (size_t)(k->n_params + 63) / 64; }
+
+static void facts_of_key(const tile_kernel *k, const uint64_t *key, uint64_t *facts)
+{
+    uint64_t *given = facts + k->n_key_dims;
+    memset(facts, 0, fact_words(k) * sizeof *facts);
+    memcpy(facts, key + 1 + (k->n_dims + 63) / 64, (size_t)k->n_key_dims * sizeof *facts);
+    for (int i = 0; i < k->n_params; i++) given[i / 64] |= (uint64_t)kernel_key_gives(k, key, i) << i % 64;
+}
+
+static void facts_of_launch(const tile_kernel *k, const LaunchArgs *l, uint64_t *facts)
+{
+    uint64_t *given = facts + k->n_key_dims, *at = facts;
+    memset(facts, 0, fact_words(k) * sizeof *facts);
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->dims[d].key) *at++ = (uint64_t)l->dims[d];
+    for (int i = 0; i < k->n_params; i++)
+        given[i / 64] |= (uint64_t)!(l->views[i].facts & FACT_ABSENT) << i % 64;
+}
+
+static ConvertedForm *form_of(const tile_kernel *k, const uint64_t *facts)
+{
+    ConvertedForm *f = atomic_load_explicit(&k->converted_form, memory_order_acquire);
+    while (f && memcmp(f->facts, facts, fact_words(k) * sizeof *facts)) f = f->older;
+    return f;
+}
+
+/* --- what is found ------------------------------------------------------------------------------------ */
+
+static bool may_have_form(const tile_kernel *k)
 {
     if (!k->front->products || k->converted) return false;
     CompileOptions o = kernel_compile_options(k);
@@ -26,11 +60,17 @@ bool converted_possible(const tile_kernel *k)
     if (o.passes.approx || o.passes.ftz || o.passes.passes || o.passes.opt_level < 1 ||
         pass_in(&skip, PASS_SPECIALIZE))
         return false;
-    const ConvertedForm *f = atomic_load_explicit(&k->converted_form, memory_order_acquire);
-    if (f) return f->kernel != NULL;
     for (int i = 0; i < k->n_params; i++)
         if (may_be_computed(&k->params[i])) return true;
     return false;
+}
+
+bool converted_possible(const tile_kernel *k, const LaunchArgs *l)
+{
+    uint64_t facts[fact_words(k) + 1];
+    facts_of_launch(k, l, facts);
+    const ConvertedForm *f = form_of(k, facts);
+    return f ? f->kernel != NULL : may_have_form(k);
 }
 
 const ComputedInput *converted_by_operations(const ConvertedForm *f, int param)
@@ -88,16 +128,19 @@ static void find_computed(Session *s, Func *f, const tile_kernel *k, ConvertedFo
     }
 }
 
-/* The form with its statements behind its types; NULL: there is no memory for it. */
-static ConvertedForm *form_copy(tile_kernel *k, const ConvertedForm *f)
+/* The form with its constants and statements behind its types; NULL: there is no memory for it. */
+static ConvertedForm *form_copy(tile_kernel *k, const uint64_t *key, const ConvertedForm *f)
 {
-    size_t head = sizeof *f + (size_t)k->n_params * sizeof(DType), bytes = head;
+    size_t head = sizeof *f + (size_t)k->n_params * sizeof(DType), own = fact_words(k) * sizeof(uint64_t),
+           facts = (head + 7) / 8 * 8, bytes = facts + own;
     for (int i = 0; i < f->n_computed; i++) bytes += strlen(f->computed[i].body) + 1;
     ConvertedForm *made = context_alloc(k->context, bytes);
     if (!made) return NULL;
     memcpy(made, f, head);
     made->bytes = bytes;
-    char *at = (char *)made + head;
+    made->facts = (uint64_t *)((char *)made + facts);
+    facts_of_key(k, key, (uint64_t *)((char *)made + facts));
+    char *at = (char *)made + facts + own;
     for (int i = 0; i < f->n_computed; i++) {
         made->computed[i].body = strcpy(at, f->computed[i].body);
         at += strlen(at) + 1;
@@ -116,7 +159,7 @@ static tile_status find_types(Session *s, void *finding)
     ConvertedForm *form = arena_calloc(&s->arena, 1, sizeof *form + (size_t)n_params * sizeof(DType));
     const FrontBinding *b = variant_bindings(q->k, q->key, &s->arena, &n);
     if (converted_read(q->k, s, b, n, form)) {
-        q->form = form_copy(q->k, form);
+        q->form = form_copy(q->k, q->key, form);
         return TILE_OK;
     }
     *form = (ConvertedForm){ 0 }; /* what was read of an entry that cannot be used */
@@ -128,13 +171,14 @@ static tile_status find_types(Session *s, void *finding)
         find_computed(s, f, q->k, form);
         converted_write(q->k, s, b, n, form);
     }
-    q->form = form_copy(q->k, form);
+    q->form = form_copy(q->k, q->key, form);
     return TILE_OK;
 }
 
 static void form_free(tile_context *c, ConvertedForm *f)
 {
     if (!f) return;
+    pitch_close_converter(c, f);
     tile_kernel_destroy(f->kernel);
     context_free(c, f, f->bytes);
 }
@@ -157,21 +201,30 @@ static tile_status form_new(tile_kernel *k, const uint64_t *key, ConvertedForm *
     return TILE_OK;
 }
 
-tile_status converted_form(tile_kernel *k, const uint64_t *key, const ConvertedForm **out)
+tile_status converted_form(tile_kernel *k, const uint64_t *key, ConvertedForm **out)
 {
+    uint64_t facts[fact_words(k) + 1];
     *out = NULL;
-    if (!converted_possible(k)) return TILE_OK;
-    ConvertedForm *f = atomic_load_explicit(&k->converted_form, memory_order_acquire), *other = NULL;
+    if (!may_have_form(k)) return TILE_OK;
+    facts_of_key(k, key, facts);
+    ConvertedForm *f = form_of(k, facts), *made;
     if (!f) {
-        tile_status st = form_new(k, key, &f);
+        tile_status st = form_new(k, key, &made);
         if (st) return st;
-        if (!atomic_compare_exchange_strong(&k->converted_form, &other, f)) {
-            form_free(k->context, f);
-            f = other;
-        }
+        made->older = atomic_load(&k->converted_form);
+        while (!(f = form_of(k, facts)) &&
+               !atomic_compare_exchange_strong(&k->converted_form, &made->older, made));
+        if (f) form_free(k->context, made);
+        else f = made;
     }
     *out = f->kernel ? f : NULL;
     return TILE_OK;
 }
 
-void converted_close(tile_kernel *k) { form_free(k->context, atomic_load(&k->converted_form)); }
+void converted_close(tile_kernel *k)
+{
+    for (ConvertedForm *f = atomic_load(&k->converted_form), *older; f; f = older) {
+        older = f->older;
+        form_free(k->context, f);
+    }
+}

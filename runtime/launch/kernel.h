@@ -190,7 +190,7 @@ struct tile_kernel {
     /* See pitch.c; NULL: no launch has copied anything, none had to be decided. */
     _Atomic(struct Pitcher *) pitcher;
     _Atomic(struct PitchDecision *) decisions;
-    _Atomic(struct ConvertedForm *) converted_form; /* converted.c; NULL: not looked for */
+    _Atomic(struct ConvertedForm *) converted_form; /* converted.c; the newest one; NULL: not looked for */
     DimPair pairs[MOST_PAIRS]; /* that a launch may give as one dimension (collapse.c), outer ones first */
     int n_pairs;
     /* A bit for each that the kernel does not treat as one, and that it does with some configuration. */

@@ -70,9 +70,8 @@ static double estimate(Deciding *d, tile_kernel *k, const LaunchArgs *l)
 }
 
 /* The bytes that an element of a converted or computed input is made of. */
-static int bytes_read(tile_kernel *k, int param)
+static int bytes_read(const tile_kernel *k, const ConvertedForm *f, int param)
 {
-    const ConvertedForm *f = atomic_load(&k->converted_form);
     const ComputedInput *c = f ? converted_by_operations(f, param) : NULL;
     int bytes = c ? 0 : k->params[param].size;
     for (int i = 0; c && i < c->n; i++) {
@@ -94,7 +93,7 @@ static double copies_take(tile_kernel *k, const DeviceModel *m, const Pitch *p)
     for (int i = 0; i < p->n; i++) {
         const PitchedTensor *t = &p->tensor[i];
         double copy = (double)(t->rows * t->to * t->size);
-        read += t->converted ? (double)(t->rows * t->columns * bytes_read(k, t->param)) : copy;
+        read += t->converted ? (double)(t->rows * t->columns * bytes_read(k, p->converted, t->param)) : copy;
         bytes += copy;
     }
     double most = m->dirty_most * m->l2_bytes;
@@ -120,7 +119,7 @@ static double estimate_copied(Deciding *d, const PitchForm *form)
 }
 
 /* The form without the transposes of what it converts. */
-static PitchForm with_converted(PitchForm form, const tile_kernel *k, const ConvertedForm *converted)
+static PitchForm with_converted(PitchForm form, const tile_kernel *k, ConvertedForm *converted)
 {
     form.converted = converted;
     for (int i = 0; i < k->n_params && i < 64; i++)
@@ -149,7 +148,7 @@ static PitchForm decide(Deciding *d, const uint64_t *key, uint64_t transposable)
         best = more;
         now = transposed;
     }
-    const ConvertedForm *form;
+    ConvertedForm *form;
     if (!answered(d, converted_form(k, key, &form)) || !form) return best;
     PitchForm converted = with_converted(best, k, form);
     return estimate_copied(d, &converted) < m->copied_most * now ? converted : best;
@@ -183,7 +182,7 @@ bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchAr
     if (!possible(k)) return false;
     uint64_t asked = pitch_transposable(k, l);
     pitch_find(k, l, &(PitchForm){ .copied = true }, p);
-    if (!p->n && !asked && !converted_possible(k)) return false;
+    if (!p->n && !asked && !converted_possible(k, l)) return false;
     size_t n_words = (size_t)(k->key_words + k->n_dims) + 2;
     uint64_t words[n_words];
     if (kernel_key(k, l, words)) return false;

@@ -6,11 +6,15 @@
 
 enum { MOST_PITCHED = 4 };
 
-/* The kernel on inputs that are converted or computed ahead: `to` has their types by parameter, DT_COUNT for
- * those that stay as they are. */
+/* The kernel on inputs that are converted or computed ahead, for launches with the same constants: extents of
+ * which the kernel makes constants, and tensors that are given (`facts`). `to` has the types of its inputs by
+ * parameter, DT_COUNT for those that stay as they are. */
 typedef struct ConvertedForm {
-    tile_kernel *kernel; /* NULL: the kernel takes no input for a conversion of it alone */
+    tile_kernel *kernel;                   /* NULL: the kernel takes no input for a conversion of it alone */
+    _Atomic(struct Converter *) converter; /* pitch_copy.c; NULL: nothing was converted so far */
+    struct ConvertedForm *older;           /* for launches with other constants */
     size_t bytes;
+    const uint64_t *facts;
     int n_computed; /* inputs that are computed from several or by more than a cast */
     ComputedInput computed[MOST_PITCHED];
     DType to[];
@@ -18,9 +22,9 @@ typedef struct ConvertedForm {
 
 /* What a launch copies. */
 typedef struct PitchForm {
-    bool copied;                    /* tensors out of reach */
-    uint64_t transposed;            /* a bit for each of the first 64 parameters */
-    const ConvertedForm *converted; /* NULL: no tensor is converted */
+    bool copied;              /* tensors out of reach */
+    uint64_t transposed;      /* a bit for each of the first 64 parameters */
+    ConvertedForm *converted; /* NULL: no tensor is converted */
 } PitchForm;
 
 /* A tensor that is copied: `rows` rows of `columns` elements, `from` elements apart; in the copy `to`
@@ -40,6 +44,7 @@ typedef struct Pitch {
     bool for_now;        /* there was no memory to decide: a later launch may copy what this one does not */
     size_t bytes;        /* of all copies */
     tile_kernel *kernel; /* that runs on them */
+    ConvertedForm *converted;
     PitchedTensor tensor[MOST_PITCHED];
     tile_arg args[MAX_PARAMS]; /* of the launch on the copies */
 } Pitch;
@@ -58,11 +63,12 @@ void pitch_place(Pitch *, const LaunchArgs *, char *base);
 
 /* converted.c: how the form computes the parameter; NULL: it is converted, or as it is. */
 const ComputedInput *converted_by_operations(const ConvertedForm *, int param);
-/* Whether some input may be one that is converted ahead, by the signature and what was found before. */
-bool converted_possible(const tile_kernel *);
-/* *out NULL: no input can be converted ahead. The first call reads the disk cache, or lowers the kernel for
- * the key of a launch. Fails where there is no memory, and then nothing is known. */
-tile_status converted_form(tile_kernel *, const uint64_t *key, const ConvertedForm **out);
+/* Whether some input may be one that is converted ahead, by the signature and what was found for the
+ * constants of this launch. */
+bool converted_possible(const tile_kernel *, const LaunchArgs *);
+/* *out NULL: no input can be converted ahead. The first call for a launch's constants reads the disk cache,
+ * or lowers the kernel for its key. Fails where there is no memory, and then nothing is known. */
+tile_status converted_form(tile_kernel *, const uint64_t *key, ConvertedForm **out);
 void converted_close(tile_kernel *);
 
 /* converted_entry.c: what is converted and computed of the kernel with these bindings, in the disk cache. The
@@ -71,8 +77,9 @@ void converted_close(tile_kernel *);
 bool converted_read(tile_kernel *, Session *, const FrontBinding *, size_t n, ConvertedForm *form);
 void converted_write(tile_kernel *, Session *, const FrontBinding *, size_t n, const ConvertedForm *form);
 
-/* pitch_copy.c: frees the kernels that copy. */
+/* pitch_copy.c: frees the kernels that copy, and those that convert. */
 void pitch_close_copies(tile_kernel *);
+void pitch_close_converter(tile_context *, ConvertedForm *);
 /* Whether one launch copies tensors i and i + 1. */
 bool pitch_go_together(const tile_kernel *, const Pitch *, int i);
 /* Copies and launches. False: there is no memory for it, and nothing was done. */

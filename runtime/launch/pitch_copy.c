@@ -33,7 +33,9 @@ static const char pitch_text[] =
     "{\n"
     "    let (j, i) = program_id();\n"
     "    store(Y[j*TC +: TC, i*TN +: TN], load(X[i*TN +: TN, j*TC +: TC], order = (1, 0)));\n"
-    "}\n"
+    "}\n";
+
+static const char converted_text[] =
     "kernel converted(in S X[N, C], out T Y[N, C], const type S = f32, const type T = bf16,\n"
     "    const int TN = 16, const int TC = 256) grid (cdiv(C, TC), cdiv(N, TN))\n"
     "{\n"
@@ -49,7 +51,12 @@ enum { TWO = WIDTHS, TRANSPOSE = 2 * WIDTHS, KERNELS };
 struct Pitcher {
     tile_module *module;
     tile_kernel *kernel[SIZES][KERNELS];
-    tile_kernel *convert[MAX_PARAMS]; /* by parameter; NULL: it is not converted */
+};
+
+/* The kernels that convert and compute the inputs of a form. */
+struct Converter {
+    tile_module *module;
+    tile_kernel *kernel[MAX_PARAMS]; /* by parameter; NULL: it is not converted */
 };
 
 /* The width of the tiles of a copy, as a power of two of LEAST_WIDTH. */
@@ -72,7 +79,6 @@ bool pitch_go_together(const tile_kernel *k, const Pitch *p, int i)
 static void close_pitcher(tile_context *c, struct Pitcher *p)
 {
     for (int i = 0; i < SIZES * KERNELS; i++) tile_kernel_destroy(p->kernel[i / KERNELS][i % KERNELS]);
-    for (int i = 0; i < MAX_PARAMS; i++) tile_kernel_destroy(p->convert[i]);
     tile_module_destroy(p->module);
     context_free(c, p, sizeof *p);
 }
@@ -83,30 +89,23 @@ void pitch_close_copies(tile_kernel *k)
     if (p) close_pitcher(k->context, p);
 }
 
+static void close_converter(tile_context *c, struct Converter *p)
+{
+    for (int i = 0; i < MAX_PARAMS; i++) tile_kernel_destroy(p->kernel[i]);
+    tile_module_destroy(p->module);
+    context_free(c, p, sizeof *p);
+}
+
+void pitch_close_converter(tile_context *c, ConvertedForm *f)
+{
+    struct Converter *p = atomic_load(&f->converter);
+    if (p) close_converter(c, p);
+}
+
 enum { COMPUTED_NAME = 24 };
 
 static void computed_name(char name[COMPUTED_NAME], int param)
 { format_text(name, COMPUTED_NAME, "computed_%d", param); }
-
-/* The kernels that convert and compute inputs, where the form is there. */
-static tile_status make_converting(tile_kernel *k, struct Pitcher *p)
-{
-    const ConvertedForm *f = atomic_load(&k->converted_form);
-    tile_status st = TILE_OK;
-    for (int i = 0; f && f->kernel && i < k->n_params && !st; i++) {
-        if (f->to[i] == DT_COUNT) continue;
-        if (converted_by_operations(f, i)) {
-            char name[COMPUTED_NAME];
-            computed_name(name, i);
-            st = tile_kernel_create(p->module, name, NULL, 0, &p->convert[i]);
-            continue;
-        }
-        const tile_binding b[] = { { "S", TILE_BIND_DTYPE, { .dtype = k->params[i].public } },
-            { "T", TILE_BIND_DTYPE, { .dtype = f->kernel->params[i].public } } };
-        st = tile_kernel_create(p->module, "converted", b, 2, &p->convert[i]);
-    }
-    return st;
-}
 
 /* The positions of an access: `leading` axes of one element, the rows, and columns from `from` on. */
 static void write_place(Text *t, int leading, bool rows, bool columns, int64_t from, int64_t width)
@@ -196,30 +195,57 @@ static void write_computed(Text *t, const tile_kernel *k, const ComputedInput *c
 }
 
 typedef struct Loading {
-    tile_kernel *k;
+    const tile_kernel *k;
+    const ConvertedForm *f; /* NULL: the kernels that copy */
     tile_module **module;
 } Loading;
 
 static tile_status load_text(Session *s, void *loading)
 {
     Loading *l = loading;
-    const ConvertedForm *f = atomic_load(&l->k->converted_form);
     Text t;
     text_init(&t, &s->arena);
-    text_puts(&t, pitch_text);
-    for (int i = 0; f && f->kernel && i < f->n_computed; i++) write_computed(&t, l->k, &f->computed[i]);
+    text_puts(&t, l->f ? converted_text : pitch_text);
+    for (int i = 0; l->f && i < l->f->n_computed; i++) write_computed(&t, l->k, &l->f->computed[i]);
     return tile_module_load_memory(l->k->context, "pitch.tile", t.data, t.len, NULL, l->module);
 }
 
-static tile_status load_kernels(tile_kernel *k, tile_module **module)
-{ return context_in_session(k->context, k->title, load_text, &(Loading){ k, module }); }
+static tile_status load_kernels(const tile_kernel *k, const ConvertedForm *f, tile_module **module)
+{ return context_in_session(k->context, k->title, load_text, &(Loading){ k, f, module }); }
 
 /* No launch of a copy chooses warps. */
-static void keep_sizes(struct Pitcher *p)
+static tile_status copying_kernel(
+    tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
-    for (int i = 0; i < SIZES * KERNELS; i++) p->kernel[i / KERNELS][i % KERNELS]->copies = true;
-    for (int i = 0; i < MAX_PARAMS; i++)
-        if (p->convert[i]) p->convert[i]->copies = true;
+    tile_status st = tile_kernel_create(m, name, b, n, out);
+    if (!st) (*out)->copies = true;
+    return st;
+}
+
+/* The kernel that converts or computes the input. */
+static tile_status make_converting(
+    const tile_kernel *k, const ConvertedForm *f, tile_module *m, int param, tile_kernel **out)
+{
+    const tile_binding b[] = { { "S", TILE_BIND_DTYPE, { .dtype = k->params[param].public } },
+        { "T", TILE_BIND_DTYPE, { .dtype = f->kernel->params[param].public } } };
+    char name[COMPUTED_NAME];
+    if (!converted_by_operations(f, param)) return copying_kernel(m, "converted", b, 2, out);
+    computed_name(name, param);
+    return copying_kernel(m, name, NULL, 0, out);
+}
+
+static tile_status make_converter(const tile_kernel *k, ConvertedForm *f, struct Converter **out)
+{
+    tile_context *c = k->context;
+    struct Converter *p = context_alloc(c, sizeof *p), *other = NULL;
+    if (!p) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    memset(p, 0, sizeof *p);
+    tile_status st = load_kernels(k, f, &p->module);
+    for (int i = 0; i < k->n_params && !st; i++)
+        if (f->to[i] != DT_COUNT) st = make_converting(k, f, p->module, i, &p->kernel[i]);
+    if (st || !atomic_compare_exchange_strong(&f->converter, &other, p)) close_converter(c, p);
+    *out = other ? other : p;
+    return st;
 }
 
 static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
@@ -229,7 +255,7 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
     struct Pitcher *p = context_alloc(c, sizeof *p), *other = NULL;
     if (!p) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     memset(p, 0, sizeof *p);
-    tile_status st = load_kernels(k, &p->module);
+    tile_status st = load_kernels(k, NULL, &p->module);
     for (int i = 0; i < SIZES * KERNELS && !st; i++) {
         int size = i / KERNELS, w = i % KERNELS;
         int64_t width = LEAST_WIDTH << w % WIDTHS;
@@ -237,10 +263,8 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
             { "TC", TILE_BIND_INT, { .i = width } },
             { "TN", TILE_BIND_INT, { .i = TILE_ELEMENTS / width } } };
         const char *name = w < TWO ? "pitch" : w < TRANSPOSE ? "pitch_two" : "transposed";
-        st = tile_kernel_create(p->module, name, b, w < TRANSPOSE ? 3 : 1, &p->kernel[size][w]);
+        st = copying_kernel(p->module, name, b, w < TRANSPOSE ? 3 : 1, &p->kernel[size][w]);
     }
-    if (!st) st = make_converting(k, p);
-    if (!st) keep_sizes(p);
     if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
     *out = other ? other : p;
     return st;
@@ -261,16 +285,17 @@ static void copied_of(const PitchedTensor *t, const LaunchArgs *l, Copied *c)
     c->y = (tile_tensor){ t->tensor.data, c->written, c->to, 2, TILE_NONE };
 }
 
-/* The kernel that copies the tensor, or two of the same kind. */
-static tile_kernel *copying(struct Pitcher *p, const PitchedTensor *t, int n)
+/* The kernel that copies the tensor, or two of the same kind, in the type of the copy. */
+static tile_kernel *copying(const struct Pitcher *p, const PitchedTensor *t, int n)
 {
     int which = t->transposed ? TRANSPOSE : width_of(t) + (n == 2 ? TWO : 0);
-    return t->converted ? p->convert[t->param] : p->kernel[t->size == 4 ? 2 : t->size - 1][which];
+    return p->kernel[t->size == 4 ? 2 : t->size - 1][which];
 }
 
-/* Computes the tensor of its inputs, or compiles that where `d` is NULL. */
+/* Computes the tensor `y` of its inputs, whatever the order of its axes in memory, or compiles that where `d`
+ * is NULL. */
 static tile_status compute(
-    tile_kernel *by, const ComputedInput *c, const LaunchArgs *l, tile_tensor *y, const tile_launch_desc *d)
+    tile_kernel *by, const ComputedInput *c, const LaunchArgs *l, tile_tensor y, const tile_launch_desc *d)
 {
     tile_tensor x[MOST_COMPUTED_FROM];
     tile_arg args[2 * MOST_COMPUTED_FROM + 1];
@@ -284,7 +309,7 @@ static tile_status compute(
         args[i] = tile_arg_tensor(&x[i]);
         args[c->n + 1 + i] = tile_arg_int(c->from[i].plus + (dim < 0 ? 0 : l->dims[dim]));
     }
-    args[c->n] = tile_arg_tensor(y);
+    args[c->n] = tile_arg_tensor(&y);
     size_t n = c->columns ? (size_t)c->n + 1 : 2 * (size_t)c->n + 1;
     return d ? tile_launch(by, args, n, d) : tile_kernel_compile(by, args, n);
 }
@@ -293,22 +318,22 @@ static tile_status compute(
 static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l, const tile_launch_desc *d)
 {
     struct Pitcher *pitcher = atomic_load_explicit(&k->pitcher, memory_order_acquire);
+    struct Converter *converter = p->converted ? atomic_load(&p->converted->converter) : NULL;
     tile_status st = pitcher ? TILE_OK : make_pitcher(k, &pitcher);
+    if (!st && p->converted && !converter) st = make_converter(k, p->converted, &converter);
     for (int i = 0, n; i < p->n && !st; i += n) {
         const PitchedTensor *t = &p->tensor[i];
         Copied c[2];
         n = pitch_go_together(k, p, i) ? 2 : 1;
         for (int j = 0; j < n; j++) copied_of(t + j, l, &c[j]);
-        const ComputedInput *computed =
-            t->converted ? converted_by_operations(atomic_load(&k->converted_form), t->param) : NULL;
+        tile_kernel *copy = t->converted ? converter->kernel[t->param] : copying(pitcher, t, n);
+        const ComputedInput *computed = t->converted ? converted_by_operations(p->converted, t->param) : NULL;
         if (computed) {
-            tile_tensor whole = t->tensor;
-            st = compute(copying(pitcher, t, n), computed, l, computed->columns ? &whole : &c[0].y, d);
+            st = compute(copy, computed, l, t->tensor, d);
             continue;
         }
         const tile_arg args[] = { tile_arg_tensor(&c[0].x), tile_arg_tensor(&c[0].y),
             tile_arg_tensor(&c[n - 1].x), tile_arg_tensor(&c[n - 1].y) };
-        tile_kernel *copy = copying(pitcher, t, n);
         st = d ? tile_launch(copy, args, (size_t)n * 2, d) : tile_kernel_compile(copy, args, (size_t)n * 2);
     }
     return st;

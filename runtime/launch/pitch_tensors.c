@@ -88,6 +88,7 @@ void pitch_find(tile_kernel *k, const LaunchArgs *l, const PitchForm *f, Pitch *
     int left = 0; /* tensors that are to be converted and cannot be */
     p->n = 0;
     p->bytes = 0;
+    p->converted = f->converted;
     p->kernel = f->converted ? f->converted->kernel : k;
     for (int i = 0; i < k->n_params; i++) {
         PitchedTensor t;

@@ -10,6 +10,7 @@
 #include "tests/unit/unit.h"
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 static const char text[] =
     "fn rows(A, i, k) { return load(A[i*8 +: 8, k*16 - 4 +: 16], pad = 3.5); }\n"
@@ -312,15 +313,21 @@ static void test_computed_scaled(void)
 static const char rows_text[] =
     "kernel product(in f16 Q[H, M, D], in f16 X[H, N, D], in f32 G[D], in f32 C[N, E], in f32 S[N],\n"
     "               out f32 Y[H, M, N], const bool SUMS = false, const bool PARTS = false,\n"
-    "               const bool ONE = false) grid (cdiv(N, 8), cdiv(M, 8), H) {\n"
+    "               const bool ONE = false, const bool ADDED = false, const bool NARROW = false,\n"
+    "               const bool BESIDE = false, const bool CROSSED = false) grid (cdiv(N, 8), cdiv(M, 8), H) "
+    "{\n"
     "    let (j, i, h) = program_id();\n"
     "    let near = f32(load(X[h, j*8 +: 8, 0 +: 8]));\n    let far = f32(load(X[h, j*8 +: 8, 8 +: 8]));\n"
-    "    let squares = sum(near*near, axis = 1) + sum(far*far, axis = 1);\n"
+    "    let whole = zeros([8, 8], f32) + load(S[j*8 +: 8])[:, None];\n"
+    "    let squares = sum(near*near, axis = 1) + sum(far*(NARROW ? whole : far), axis = 1) +\n"
+    "                  (NARROW ? sum(whole, axis = 1) : 0.0);\n"
     "    let by = rsqrt(squares / 16.0 + 0.5) * load(S[j*8 +: 8])[:, None] + (ONE ? 1.0 : 0.0);\n"
     "    let c = load(C[j*8 +: 8, :]);\n"
     "    let a = near * by * load(G[0 +: 8])[None, :];\n"
     "    let b = far * by * load(G[(PARTS ? j : 1)*8 +: 8])[None, :];\n"
-    "    let x = f16(concat(a*c, b - c*a, axis = 1));\n"
+    "    let crossed = (load(G[0 +: 8]) * load(S[j*8 +: 8]))[:, None];\n"
+    "    let one = CROSSED ? a*crossed : BESIDE ? whole*0.25 : a*c + (ADDED ? c : zeros([8, 8], f32));\n"
+    "    let x = f16(concat(one, b - c*a, axis = 1));\n"
     "    var y = mma(load(Q[h, i*8 +: 8, :]), transpose(x));\n"
     "    const if (SUMS) { y = y + sum(near); }\n"
     "    store(Y[h, i*8 +: 8, j*8 +: 8], y);\n}\n";
@@ -396,9 +403,13 @@ static void test_computed_rows(void)
         z[HEADS * QUERIES * KEYS];
     static const DType to[] = { DT_COUNT, DT_F16, DT_COUNT, DT_COUNT, DT_COUNT, DT_COUNT };
     CU_ASSERT_EQUAL(rows_of(NULL), 6);
-    CU_ASSERT_EQUAL(rows_of("SUMS"), 0);  /* X is summed too */
-    CU_ASSERT_EQUAL(rows_of("PARTS"), 0); /* columns that a program's number says */
-    CU_ASSERT_EQUAL(rows_of("ONE"), 6);   /* what is zero times a number stays zero */
+    CU_ASSERT_EQUAL(rows_of("SUMS"), 0);    /* X is summed too */
+    CU_ASSERT_EQUAL(rows_of("PARTS"), 0);   /* columns that a program's number says */
+    CU_ASSERT_EQUAL(rows_of("ONE"), 6);     /* what is zero times a number stays zero */
+    CU_ASSERT_EQUAL(rows_of("ADDED"), 0);   /* the table has rows where X may have no head */
+    CU_ASSERT_EQUAL(rows_of("NARROW"), 0);  /* a sum of columns that are one in the text */
+    CU_ASSERT_EQUAL(rows_of("BESIDE"), 0);  /* columns side by side that are one in the text */
+    CU_ASSERT_EQUAL(rows_of("CROSSED"), 0); /* rows and columns in one vector */
     for (int i = 0; i < HEADS * QUERIES * DEPTH; i++) q[i] = (uint16_t)(0x3400 + i * 31 % 0x900);
     for (int i = 0; i < HEADS * KEYS * DEPTH; i++)
         x[i] = (uint16_t)(0x3400 + i * 37 % 0xa00 + (i % 3 ? 0 : 0x8000));
@@ -412,11 +423,32 @@ static void test_computed_rows(void)
         CU_ASSERT(fabsf(y[i] - z[i]) <= 0.05f + 1e-2f * fabsf(y[i]));
 }
 
+/* Values that a chain of operations uses several times each are looked at once. */
+static void test_computed_chain(void)
+{
+    static const char chain[] =
+        "kernel product(in f16 X[M, K], in f16 W[K, N], out f32 Y[M, N]) grid (cdiv(M, 8), cdiv(N, 8)) {\n"
+        "    let (i, j) = program_id();\n    var acc = zeros([8, 8], f32);\n"
+        "    for k in 0 .. cdiv(K, 16) {\n        var x = f32(load(X[i*8 +: 8, k*16 +: 16]));\n"
+        "        const for t in 0 .. 40 { x = fma(x, x, x); }\n"
+        "        acc = mma(f16(x), load(W[k*16 +: 16, j*8 +: 8]), acc);\n    }\n"
+        "    store(Y[i*8 +: 8, j*8 +: 8], acc);\n}\n";
+    Session s;
+    open_session(&s);
+    Func *f = lowered_text(&s, chain, "inline,check", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    clock_t begin = clock();
+    for (int k = 0; k < 10; k++) CU_ASSERT_EQUAL(input_computed(&s, f, 0).to, DT_F16);
+    CU_ASSERT((double)(clock() - begin) / CLOCKS_PER_SEC < 1);
+    session_free(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "same", test_same }, { "found", test_found },
         { "refused", test_refused }, { "computed_found", test_computed_found },
         { "computed_same", test_computed_same }, { "computed_halves", test_computed_halves },
-        { "computed_scaled", test_computed_scaled }, { "computed_rows", test_computed_rows } };
+        { "computed_scaled", test_computed_scaled }, { "computed_rows", test_computed_rows },
+        { "computed_chain", test_computed_chain } };
     return unit_run("converted", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

@@ -20,6 +20,8 @@
  *
  * Which CTA comes last does not matter: it adds the parts in their order. Nobody waits for another CTA.
  *
+ * A sum that continues from another loop takes the same part of that loop's steps.
+ *
  * Requires: a persistent loop; a single sum in the body, as split-k finds it (split_k_sums.c), which the
  * body's last loop makes, no store before it, no product or load of a ring behind it. Otherwise
  * nothing changes and a performance note says why. Results: within the bound of mma; on a device of other
@@ -104,7 +106,8 @@ Value *roles_share(Roles *c, Builder *b, Value *item)
     count = pick(b, all, one, count);
     Value *numbers[4] = { number_of(b, x, share, t), first, count, t };
     for (int k = 0; k < 4; k++) ir_set_operand(x->combine, 1 + k, numbers[k]);
-    split_cut_between(&x->division, x->loop, from, to, x->of);
+    for (size_t k = 0; k < x->division.loops.len; k++)
+        split_cut_between(&x->division, x->division.loops.data[k], from, to, x->of);
     return pick(b, all, item, ir_bin(b, OP_ADD, x->whole, t));
 }
 
@@ -125,7 +128,6 @@ bool roles_stream_k(void *roles)
     Builder b = ir_after(s->loop);
     b.loc = s->loop->loc;
     Value *zero = number(&b, 0), *operands[5] = { v, zero, zero, zero, zero };
-    x->loop = s->loop;
     x->combine = ir_build(&b, OP_SHARE_COMBINE, operands, 5, ATTRS(a_int(ATTR_RMW, s->rmw)), NULL, 0);
     for (Use *u = v->uses, *next; u; u = next) {
         next = u->next;

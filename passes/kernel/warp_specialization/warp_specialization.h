@@ -49,14 +49,14 @@ typedef struct TakenLoad {
     size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.epilogue */
 } TakenLoad;
 
-/* stream-k (stream_k.c): the sum's loop and the operation behind it (NULL: no program is divided), and
- * numbers that all of a CTA's programs have in common: the programs that are done as a whole, those that are
- * left, the shares that these become, whether a part of a program is a whole share, the CTAs, and this CTA's
- * share in units of 1 / `of` programs, the program that it begins in and that one's end, and the bound of the
- * loop over what the CTA does. */
+/* stream-k (stream_k.c): the operation behind the sum (NULL: no program is divided), and numbers that all of
+ * a CTA's programs have in common: the programs that are done as a whole, those that are left, the shares
+ * that these become, whether a part of a program is a whole share, the CTAs, and this CTA's share in units of
+ * 1 / `of` programs, the program that it begins in and that one's end, and the bound of the loop over what
+ * the CTA does. */
 typedef struct Shares {
     Division division;
-    Instr *loop, *combine;
+    Instr *combine;
     Value *whole, *left, *shares, *aligned, *ctas, *of, *begin, *end, *first, *border, *bound;
 } Shares;
 

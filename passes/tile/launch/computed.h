@@ -4,15 +4,16 @@
 #include "passes/tile/analysis/affine.h"
 #include "passes/tile/launch/computed_inputs.h"
 
-enum { MAX_VALUES = 64, MAX_DEPTH = 16, MAX_OPERANDS = 4 };
+enum { MAX_VALUES = 64, MAX_REACHED = 512, MAX_DEPTH = 16, MAX_OPERANDS = 4 };
 
 /* What is known of a value of an expression. */
 typedef struct Entry {
-    char *name;      /* in the text */
-    Scalar of_zeros; /* the value where all windows give zero */
-    bool unknown;    /* .. which depends on a vector */
-    bool of_host;    /* whether it is computed of the host */
-    int axis;        /* of the result, along which a vector lies; -1: it is a tile or a scalar */
+    char *name;       /* in the text */
+    Scalar of_zeros;  /* the value where all windows give zero */
+    bool unknown;     /* .. which depends on a vector */
+    bool of_host;     /* whether it is computed of the host */
+    int axis;         /* of the result, along which a vector lies; -1: it is a tile or a scalar */
+    int64_t shape[2]; /* of a tile in the text, where what is repeated stays as it is; else 1 */
 } Entry;
 
 /* An operand, and what it is computed of. */
@@ -45,4 +46,6 @@ bool computed_is_vector(Computing *, const MemParts *, ComputedFrom *);
  * load may be the host's window, as wide as the operand. */
 bool computed_known_columns(const Computing *, const Instr *, const MemParts *, ComputedFrom *);
 bool computed_is_of_rows(const Computing *, const Instr *, const MemParts *, ComputedFrom *);
+/* Whether the load of rows may give something else than zeros where the host's window gives zeros. */
+bool computed_is_apart(const Computing *, const MemParts *, const ComputedFrom *);
 bool computed_is_host_of_rows(const Computing *, const Value *operand, const Instr *load);

@@ -57,6 +57,16 @@ static int take_from(ComputedInput *made, ComputedFrom from)
     return at;
 }
 
+/* A vector or a tile that a load gives. */
+static int add_load(Computing *x, Instr *i, int at, Entry e)
+{
+    const Type *t = ir_result(i)->type;
+    e.name = arena_printf(&x->s->arena, "x%d", at);
+    for (int a = 0; a < 2; a++) e.shape[a] = t->rank == 2 ? t->shape[a] : 1;
+    x->loads += e.of_host;
+    return add(x, ir_result(i), e);
+}
+
 /* A window of known columns. Rows behind the tensors are zeros, elements of columns need not be. */
 static int visit_rows(Computing *x, Instr *i)
 {
@@ -64,11 +74,11 @@ static int visit_rows(Computing *x, Instr *i)
     if (!computed_is_read(x, i, &m)) return fail(x);
     ComputedFrom from = { m.param, -1, -1, 0, 0 };
     int at = computed_is_of_rows(x, i, &m, &from) ? take_from(x->made, from) : -1;
-    bool host = m.param == x->host;
     if (at < 0) return fail(x);
-    x->loads += host;
-    return add(x, ir_result(i),
-        (Entry){ arena_printf(&x->s->arena, "x%d", at), { 0 }, from.axis == 1, host, (int)from.axis });
+    return add_load(x, i, at,
+        (Entry){ .unknown = computed_is_apart(x, &m, &from),
+            .of_host = m.param == x->host,
+            .axis = (int)from.axis });
 }
 
 static int visit_load(Computing *x, Instr *i)
@@ -81,10 +91,8 @@ static int visit_load(Computing *x, Instr *i)
         return fail(x);
     int at = take_from(x->made, from);
     if (at < 0) return fail(x);
-    bool host = m.param == x->host;
-    x->loads += host;
-    return add(x, ir_result(i),
-        (Entry){ arena_printf(&x->s->arena, "x%d", at), { 0 }, m.rank == 1, host, (int)from.axis });
+    return add_load(
+        x, i, at, (Entry){ .unknown = m.rank == 1, .of_host = m.param == x->host, .axis = (int)from.axis });
 }
 
 static int visit_const(Computing *x, Value *v)
@@ -95,10 +103,12 @@ static int visit_const(Computing *x, Value *v)
     Arena *a = &x->s->arena;
     if (ir_is_const_float(v, &r) && isfinite(r))
         return add(x, v,
-            (Entry){ arena_printf(a, "%s(%.17g)", dtype_name(d), r), scalar_float(r), false, false, -1 });
+            (Entry){ arena_printf(a, "%s(%.17g)", dtype_name(d), r), scalar_float(r), .axis = -1,
+                .shape = { 1, 1 } });
     if (d == DT_BOOL || !ir_is_const(v, &n)) return fail(x);
     return add(x, v,
-        (Entry){ arena_printf(a, "%s(%lld)", dtype_name(d), (long long)n), scalar_int(n), false, false, -1 });
+        (Entry){ arena_printf(a, "%s(%lld)", dtype_name(d), (long long)n), scalar_int(n), .axis = -1,
+            .shape = { 1, 1 } });
 }
 
 /* A vector as rows or columns of a tile. */
@@ -111,6 +121,7 @@ static int visit_reshape(Computing *x, Value *v)
     Entry e = x->entry[at];
     if (e.axis < 0 || v->type->shape[1 - e.axis] != 1) return fail(x);
     e.name = arena_printf(&x->s->arena, e.axis ? "%s[None, :]" : "%s[:, None]", e.name);
+    memcpy(e.shape, v->type->shape, sizeof e.shape);
     return add(x, v, e);
 }
 
@@ -160,7 +171,12 @@ static bool result_of(const Instr *i, const Entry *of, Entry *result)
         v[k] = of[k].of_zeros;
         result->unknown |= of[k].unknown;
         result->of_host |= of[k].of_host;
-        if (t->rank == 1 && of[k].axis >= 0) result->axis = of[k].axis;
+        if (t->rank == 1 && of[k].axis >= 0) {
+            if (result->axis >= 0 && result->axis != of[k].axis) return false;
+            result->axis = of[k].axis;
+        }
+        for (int a = 0; a < 2; a++)
+            if (of[k].shape[a] > result->shape[a]) result->shape[a] = of[k].shape[a];
         zero |= i->op == OP_MUL && !of[k].unknown && (dtype_is_float(d) ? v[k].f == 0 : v[k].i == 0);
     }
     if (zero && result->unknown) {
@@ -175,7 +191,7 @@ static bool result_of(const Instr *i, const Entry *of, Entry *result)
 static int visit_elementwise(Computing *x, Instr *i)
 {
     int at[MAX_OPERANDS] = { 0 };
-    Entry of[MAX_OPERANDS], result = { .axis = -1 };
+    Entry of[MAX_OPERANDS], result = { .axis = -1, .shape = { 1, 1 } };
     Value *r = ir_result(i);
     bool written = i->op == OP_CAST || i->op == OP_NEG || (i->op == OP_NOT && r->type->dtype == DT_BOOL) ||
                    operator_of(i->op) || is_called(i->op);
@@ -201,9 +217,11 @@ static int visit_reduction(Computing *x, Instr *i)
     int at = visit(x, ir_operand(i, 0));
     if (x->fails) return 0;
     Entry e = x->entry[at];
+    if (e.shape[1] != t->shape[1]) return fail(x); /* the text has one of equal columns */
     if (i->op == OP_REDUCE_SUM && e.of_zeros.f != 0) e.unknown = true;
     char *from = e.name;
     e.axis = -1;
+    e.shape[1] = 1;
     e.name = arena_printf(&x->s->arena, "v%d", x->n);
     text_printf(&x->text, "    let %s = %s(%s, axis = 1);\n", e.name, name, from);
     return add(x, ir_result(i), e);
@@ -219,11 +237,14 @@ static int visit_concat(Computing *x, Instr *i)
         return fail(x);
     for (int k = 0; k < i->n_operands; k++) {
         int at = visit(x, ir_operand(i, k));
-        if (x->fails || x->entry[at].unknown || x->entry[at].of_zeros.f != 0) return fail(x);
+        if (x->fails || x->entry[at].unknown || x->entry[at].of_zeros.f != 0 ||
+            memcmp(x->entry[at].shape, ir_operand(i, k)->type->shape, sizeof e.shape))
+            return fail(x);
         e.of_host |= x->entry[at].of_host;
         list = arena_printf(&x->s->arena, "%s%s, ", list, x->entry[at].name);
     }
     e.of_zeros = scalar_float(0);
+    memcpy(e.shape, ir_result(i)->type->shape, sizeof e.shape);
     e.name = arena_printf(&x->s->arena, "v%d", x->n);
     text_printf(&x->text, "    let %s = concat(%saxis = 1);\n", e.name, list);
     return add(x, ir_result(i), e);
@@ -289,19 +310,25 @@ static bool find_expression(Computing *x, Value *operand, Instr *load)
     return !e->unknown && (dtype_is_float(t->dtype) ? e->of_zeros.f == 0 : e->of_zeros.i == 0);
 }
 
-/* The loads of the parameter that the value is computed of, without what other parameters give. */
-static void collect_loads(Arena *a, const Value *v, int param, int depth, InstrList *loads)
+/* The loads of the parameter that the value is computed of, without what other parameters give. What has more
+ * operations than an expression may have is not looked at to its end. */
+static void collect_loads(Arena *a, const Value *v, int param, InstrList *loads)
 {
+    InstrList all = { 0 };
     MemParts m;
-    Instr *i = v->def;
-    bool there = !i || depth > MAX_DEPTH;
-    for (size_t k = 0; k < loads->len && !there; k++) there = loads->data[k] == i;
-    if (there) return;
-    if (i->op == OP_LOAD && ir_mem_parts(i, &m) && m.param == param) vec_push(a, loads, i);
-    bool follows = op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
-                   i->op == OP_CONCAT || op_family(i->op) == OPS_REDUCE;
-    for (int k = 0; follows && k < i->n_operands; k++)
-        collect_loads(a, ir_operand(i, k), param, depth + 1, loads);
+    if (v->def) vec_push(a, &all, v->def);
+    for (size_t n = 0; n < all.len; n++) {
+        Instr *i = all.data[n];
+        if (i->op == OP_LOAD && ir_mem_parts(i, &m) && m.param == param) vec_push(a, loads, i);
+        bool follows = op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
+                       i->op == OP_CONCAT || op_family(i->op) == OPS_REDUCE;
+        for (int k = 0; follows && k < i->n_operands && all.len < MAX_REACHED; k++) {
+            Instr *def = ir_operand(i, k)->def;
+            bool there = !def;
+            for (size_t o = 0; o < all.len && !there; o++) there = all.data[o] == def;
+            if (!there) vec_push(a, &all, def);
+        }
+    }
 }
 
 /* --- the function ------------------------------------------------------------------------------------- */
@@ -360,7 +387,7 @@ static bool find_in_form(Session *s, Func *f, int param, bool rows, ComputedInpu
         Value *v = operands.data[n];
         InstrList its = { 0 };
         size_t k = 0;
-        if (is_computed(v)) collect_loads(&s->arena, v, param, 0, &its);
+        if (is_computed(v)) collect_loads(&s->arena, v, param, &its);
         while (k < its.len && !find_expression(x, v, its.data[k])) k++;
         if (k == its.len) continue;
         if (found->len && !same_expression(made, &one)) return false;
@@ -418,7 +445,7 @@ static void load_instead(Session *s, const Found *found, const ComputedInput *ma
     Builder b = ir_before(i);
     InstrList its = { 0 };
     MemParts m;
-    collect_loads(&s->arena, operand, param, 0, &its);
+    collect_loads(&s->arena, operand, param, &its);
     for (size_t k = 0; k < its.len; k++) {
         without(its.data[k]);
         if (its.data[k] != i) ir_erase(its.data[k]);

@@ -86,6 +86,14 @@ bool computed_is_of_rows(const Computing *x, const Instr *i, const MemParts *m, 
     return true;
 }
 
+/* A vector for columns, and a table or a vector that all elements of leading axes share: the host's window
+ * may lie outside of those axes. */
+bool computed_is_apart(const Computing *x, const MemParts *m, const ComputedFrom *by)
+{
+    MemParts first;
+    return by->axis == 1 || !ir_mem_parts(x->load, &first) || m->rank - (by->axis ? 2 : 1) != first.rank - 2;
+}
+
 /* Whether the columns from `index` on lie behind those from `first` on, and how far. */
 static bool is_behind(Value *index, const Value *first, ComputedFrom *by)
 {
