@@ -46,6 +46,12 @@ void ir_del_attr(Instr *i, AttrKey key)
         }
 }
 
+void ir_unprove(Session *s, Instr *i)
+{
+    ir_set_attr(s, i, a_int(ATTR_MASKED, 1));
+    ir_del_attr(i, ATTR_INSIDE);
+}
+
 void ir_replace(Value *old, Value *by)
 {
     if (old == by) return;
@@ -166,11 +172,12 @@ void ir_drop_carried(Instr *i, int k)
 
 void ir_set_element_type(Session *s, Func *f, int param, DType to)
 {
-    Block *blocks[] = { f->body, f->grid, f->remap, f->extents };
+    Block *blocks[] = { f->body, f->grid, f->extents };
     const Type *t = type_tensor(s, to, f->params[param].type->rank);
     f->params[param].type = t;
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
-        if (blocks[k] && param < blocks[k]->n_args) blocks[k]->args[param]->type = t;
+        if (blocks[k]) blocks[k]->args[param]->type = t;
+    if (f->remap) f->remap->args[param + 1]->type = t; /* behind the number of the program */
 }
 
 void value_map_init(ValueMap *m, Arena *a) { *m = (ValueMap){ .arena = a }; }

@@ -14,7 +14,8 @@ static const struct {
 const char *former_name(FormerKind kind, const char *old, size_t len)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i].kind == kind && strlen(names[i].old) == len && !memcmp(names[i].old, old, len))
+        if (names[i].kind == kind && len && names[i].old[0] == old[0] && strlen(names[i].old) == len &&
+            !memcmp(names[i].old, old, len))
             return names[i].now;
     return NULL;
 }

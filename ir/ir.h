@@ -117,6 +117,10 @@ typedef struct Param {
     int64_t align;
     int64_t stride[TILE_MAX_RANK];     /* in elements, or FACT_UNKNOWN */
     int64_t stride_div[TILE_MAX_RANK]; /* a divisor of the stride in elements, at least 1 */
+    /* The first and the last of axes that code sees as one (the pass flatten), equal if there are none:
+     * `dims` has 1 for each of them but the last, which has the product of their extents. Launches give the
+     * tensor with the axes apart. */
+    int joined_from, joined_to;
     bool gaps;     /* rows along the last axis most likely lie further apart than they are long; no promise */
     double lo, hi; /* scalars: known closed range (-inf, inf when unknown) */
     Loc loc;
@@ -402,6 +406,7 @@ void ir_set_operand(Instr *, int k, Value *);
 void ir_set_operands(Instr *, Value *const *, int n); /* replaces all */
 void ir_set_attr(Session *, Instr *, Attr);           /* adds or replaces */
 void ir_del_attr(Instr *, AttrKey);
+void ir_unprove(Session *, Instr *); /* a load or store: what is proven of its window's place holds no more */
 void ir_replace(Value *old, Value *by); /* all uses */
 void ir_erase(Instr *);                 /* its results must be unused; its nested blocks are erased too */
 void ir_unlink(Instr *);                /* takes it out of its block, so that it can be inserted again */

@@ -57,7 +57,8 @@ typedef enum MmaKind {
     MMA_AMX_BF16,
     MMA_AMX_F16,
     MMA_AMX_I8,
-    MMA_I8_THIN /* x86's dot products of four 8-bit integers, of which thin.c makes one operand unsigned */
+    MMA_I8_PAIRS, /* x86's sums of two products of 8-bit integers, if they fit 16 bits (thin_pairs.c) */
+    MMA_I8_THIN   /* x86's dot products of four 8-bit integers, of which thin.c makes one operand unsigned */
 } MmaKind;
 
 /* How a product of few rows or columns is computed (thin.c). */
@@ -305,6 +306,7 @@ typedef struct Gen {
     int n_sites;            /* places that report accesses (track.c) */
     bool streams;           /* non-temporal stores were emitted */
     LLVMValueRef line_ends; /* the place of an i1: ends of rows lie aside; NULL: they never do */
+    bool reduces_strength;  /* of loops that are emitted now (gen_loop_end) */
     int n_helpers;
     LLVMValueRef amx_callers; /* the tile configuration that the kernel found, to be put back */
 } Gen;

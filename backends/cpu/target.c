@@ -103,6 +103,7 @@ static bool compile(
     LLVMTargetMachineRef tm = target_machine(s, o, target, cpu);
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    if (o->opt_level > 0) cpu_as_written(f, cpu);
     if (o->opt_level > 0) kernel_reciprocal(f, false);
     if (o->opt_level > 0 && !o->checked) cpu_few_rows(s, f);
     if (o->opt_level > 0 && !o->checked) cpu_deepen(s, f, cpu);

@@ -36,8 +36,7 @@ typedef struct Iteration {
     int indent;
 } Iteration;
 
-/* A ring in shared memory: `depth` stages of `bytes` each at `name`. Its full and empty mbarriers are at
- * name_full and name_empty. */
+/* A ring in shared memory: `depth` stages of `bytes` at `name`, its mbarriers at name_full, name_empty. */
 typedef struct RingInfo {
     const Value *value;
     const char *name;
@@ -118,10 +117,11 @@ struct Emit {
     const char *programs;     /* of these (passes/kernel/program/abreast.c): how many the launch has */
     Body *out;                /* where statements go */
     VEC(CopyPlace) places;
-    VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
-    VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
-    Body *pre;              /* declarations at the top of the running role */
-    VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
+    VEC(ViewName) views;       /* renamed in the blocks around (emit_mma.c) */
+    VEC(Counter) counters;     /* of the loops around (emit_counters.c) */
+    VEC(struct Along *) along; /* of the loops around (emit_along.c) */
+    Body *pre;                 /* declarations at the top of the running role */
+    VEC(ValueNode *) nodes;    /* the declared values, in order of declaration */
     int indent;
     const char **storage; /* by value id: the C name of what holds it; NULL: virtual or not yet emitted */
     const char **truths; /* the same: the array of its truths by words (emit_truths.c); NULL: there is none */
@@ -221,8 +221,8 @@ Index *map_register(Emit *, const Layout *from, const Layout *to, Index *i);
 int32_t *register_map(Emit *, const Layout *from, const Layout *to);
 /* The element of v at register i of layout l. v is stored, a broadcast of a stored value, or virtual. */
 const char *element(Emit *, const Value *v, const Layout *l, Index *i);
-/* Whether the elements of registers i and j are equal for every value of their variables, as far as their
- * formulas show it. */
+/* Whether the elements of registers i and j are equal for all values of variables, as far as formulas show.
+ */
 bool same_element(Emit *, const Value *v, const Layout *l, Index *i, Index *j);
 const char *element_at(Emit *, const Value *v, Index *const *coords);
 const char *stored_element(Emit *, const char *array, DType, Index *i);
@@ -286,9 +286,9 @@ bool emit_matrix_write(
 const char *shared_offset(Emit *, const LayoutShared *, Index *const *coords);
 /* Takes a scratch area of this size and returns its byte offset. */
 int64_t scratch(Emit *, int64_t bytes);
-/* Declares a pointer into scratch and returns its name. */
-const char *shared_pointer(Emit *, const char *type, int64_t at);
+const char *shared_pointer(Emit *, const char *type, int64_t at); /* declared, into scratch: its name */
 void barrier(Emit *);        /* a barrier of the running role that orders shared memory */
+void lanes_meet(Emit *);     /* CUDA: those of a warp, behind loops that some leave before others */
 void memory_barrier(Emit *); /* the same; it also orders tensors */
 bool is_hip(const Emit *);
 /* Emits, once, the wait for the preceding kernels of the stream. The kernel may access memory after it. */
@@ -404,7 +404,7 @@ typedef struct Window {
     int tile_axis[TILE_MAX_RANK]; /* the axis of the tile; -1: the tile does not have the axis */
     int unit;                     /* the tensor axis of stride 1; -1: none is known */
     int unit_tile;                /* its axis of the tile, or -1 */
-    uint32_t picked;              /* a set of tensor axes whose positions are given by a tile, their offset */
+    uint32_t picked, inside;      /* sets of tensor axes: a tile gives positions; elements are in range */
     bool masked, sums;            /* sums: its place in a row is worth a sum of its own (window_place) */
     int64_t cache;                /* CACHE_...: the hint of the access */
     int64_t align;                /* a number of bytes that divides the address of every row's start */

@@ -6,6 +6,7 @@
  */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/hopper/emit_roles.h"
+#include "backends/gpu/memory/emit_along.h"
 
 /* Declares one C variable for a scalar, or for the address of a view. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
@@ -118,7 +119,7 @@ void emit_for(Emit *e, Instr *i)
     }
     const char *iv = name_of(e, b->args[0]);
     e->storage[b->args[0]->id] = iv;
-    size_t places = copies_placed(e, i), counters = emit_counters_open(e, i);
+    size_t places = copies_placed(e, i), counters = emit_counters_open(e, i), along = emit_along_open(e, i);
     directive(e, "#pragma unroll %d", gpu_rounds_together(e->f, e->plan, e->role >= 0, i));
     if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else emit_for_head(e, i, iv);
@@ -135,6 +136,7 @@ void emit_for(Emit *e, Instr *i)
     assign_all(e, b->args + 1, vals, i->n_results);
     copies_moved(e, places);
     emit_counters_step(e, counters);
+    e->along.len = along;
     if (is_hip(e)) {
         e->iteration = around;
         e->out = out;

@@ -311,6 +311,14 @@ void barrier(Emit *e)
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 
+/* Behind a loop of atomic operations that some lanes leave before others, a warp stays apart (measured on an
+ * H200). What follows then runs once for either part, in uniform registers that both share: ptxas takes the
+ * lanes for together again behind a barrier. */
+void lanes_meet(Emit *e)
+{
+    if (!is_hip(e)) line(e, "%s();", use(e, "warp_sync"));
+}
+
 void memory_barrier(Emit *e)
 {
     if (is_hip(e)) line(e, "%s();", use(e, "memory_barrier"));

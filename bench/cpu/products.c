@@ -245,6 +245,62 @@ static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
     free(a), free(w), free(scale), free(zero), free(c);
 }
 
+/* Weights of 4 bits and activations of 8, as gemm_w4a8.tile says. */
+typedef struct W4a8 {
+    const int8_t *a;
+    const void *scale_a, *sum, *scale, *zero;
+    const uint8_t *w;
+} W4a8;
+
+static double w4a8_element(const void *product, int64_t i, int64_t j)
+{
+    const W4a8 *p = product;
+    double sum = 0;
+    for (int64_t group = 0; group < GROUPS; group++) {
+        double dots = 0;
+        for (int64_t in = 0; in < GROUP; in++) {
+            int byte = p->w[j * (WEIGHTS / 2) + group * GROUP / 2 + in % (GROUP / 2)],
+                bits = in < GROUP / 2 ? byte & 15 : byte >> 4;
+            dots += bits * p->a[i * WEIGHTS + group * GROUP + in];
+        }
+        double of_a = bench_value(TILE_F32, p->scale_a, i * GROUPS + group) * dots,
+               of_w = bench_value(TILE_F16, p->zero, group * WEIGHTS + j) *
+                      bench_value(TILE_F32, p->sum, i * GROUPS + group);
+        sum += bench_value(TILE_F16, p->scale, group * WEIGHTS + j) * (of_a - of_w);
+    }
+    return sum;
+}
+
+static void few_rows_w4a8(Bench *b, int64_t m)
+{
+    char row[80];
+    snprintf(row, sizeof row, "rows 4-bit blocks, A i8, M %lld x 4096 x 4096", (long long)m);
+    if (!bench_wanted(b, row)) return;
+    Layers l = { .weights = 3, .threads = b->threads, .bytes = WEIGHTS * WEIGHTS / 2, .n = MOST_LAYERS };
+    void *a = bench_random(TILE_I8, m * WEIGHTS, 1), *w = bench_random(TILE_I8, (int64_t)l.bytes * l.n, 2),
+         *scale = bench_random(TILE_F16, WEIGHTS * GROUPS, 3),
+         *zero = bench_random(TILE_F16, WEIGHTS * GROUPS, 4),
+         *scale_a = bench_random(TILE_F32, m * GROUPS, 5), *sum = bench_random(TILE_F32, m * GROUPS, 6),
+         *c = bench_random(TILE_F16, m * WEIGHTS, 7);
+    l.data = w;
+    if (bench_load(b, "gemm_w4a8", "gemm_w4a8", "T=f16", &l.launch)) {
+        bench_matrix(&l.launch, a, m, WEIGHTS, false);
+        bench_matrix(&l.launch, scale_a, m, GROUPS, false);
+        bench_matrix(&l.launch, sum, m, GROUPS, false);
+        bench_matrix(&l.launch, w, WEIGHTS, WEIGHTS / 2, false);
+        bench_matrix(&l.launch, scale, GROUPS, WEIGHTS, false);
+        bench_matrix(&l.launch, zero, GROUPS, WEIGHTS, false);
+        bench_matrix(&l.launch, c, m, WEIGHTS, false);
+        if (bench_try(b, &l.launch)) {
+            W4a8 p = { a, scale_a, sum, scale, zero, w };
+            check(b, row, TILE_F16, relative_error(w4a8_element, &p, TILE_F16, c, m, WEIGHTS));
+            time_layers(b, row, &l);
+        }
+    }
+    bench_free(&l.launch);
+    free(a), free(w), free(scale), free(zero), free(scale_a), free(sum), free(c);
+}
+
 void bench_products(Bench *b)
 {
     gemm_f32(b);
@@ -259,5 +315,6 @@ void bench_products(Bench *b)
         few_rows_int4(b, TILE_F16, m);
         few_rows_int4(b, TILE_BF16, m);
         few_rows_int4(b, TILE_F32, m);
+        few_rows_w4a8(b, m);
     }
 }

@@ -5,8 +5,9 @@
  *         the words are
  *     costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]    the configurations of LIST instead, one a
  *         line, NAME=VALUE ...
- *     costs --choose [--second-cache=BYTES] FILE KERNEL TARGET [NAME=VALUE ...]    what the library would
- *         choose, of how many it looked at, and how long that took; for a CPU with such a second cache */
+ *     costs --choose [--thorough] [--second-cache=BYTES] FILE KERNEL TARGET [NAME=VALUE ...]    what the
+ *         library would choose, of how many it looked at, and how long that took; if it compiled all that it
+ *         considers; for a CPU with such a second cache */
 #define _GNU_SOURCE
 #include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
@@ -95,8 +96,9 @@ static bool count_one(const Problem *p, const char *list, int64_t number, bool *
 
 static int usage(void)
 {
-    fprintf(stderr, "costs [--choose | --configs=LIST] [--device-model=NAME] [--second-cache=BYTES] FILE "
-                    "KERNEL TARGET [NAME=VALUE ...]\n");
+    fprintf(stderr,
+        "costs [--choose [--thorough] | --configs=LIST] [--device-model=NAME] [--second-cache=BYTES] FILE "
+        "KERNEL TARGET [NAME=VALUE ...]\n");
     return 2;
 }
 
@@ -104,11 +106,12 @@ int main(int argc, char **argv)
 {
     const char *configs = NULL, *model = NULL;
     long l2 = 0;
-    bool chooses = false, first = true;
+    bool chooses = false, thorough = false, first = true;
     size_t n;
     int at = 1, status = 0;
     for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
         if (!strcmp(argv[at], "--choose")) chooses = true;
+        else if (!strcmp(argv[at], "--thorough")) thorough = true;
         else if (!strncmp(argv[at], "--configs=", 10)) configs = argv[at] + 10;
         else if (!strncmp(argv[at], "--device-model=", 15)) model = argv[at] + 15;
         else if (!strncmp(argv[at], "--second-cache=", 15)) l2 = atol(argv[at] + 15);
@@ -134,6 +137,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "cannot read %s\n", configs);
         return 2;
     }
+    p.thorough = thorough;
     if (chooses) status = choose(&p);
     else {
         printf("[");

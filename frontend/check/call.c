@@ -126,6 +126,10 @@ static bool match_named(Match *m, const Node *arg)
             diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
             const char *habit = habit_note(HABIT_ARGUMENT, arg->name, strlen(arg->name));
             if (habit) diag_note(m->s, d, (Loc){ 0, 0, 0 }, "%s", habit);
+            if (!strcmp(arg->name, "axis") &&
+                (!strcmp(m->call->name, "sort") || !strcmp(m->call->name, "topk")))
+                diag_note(m->s, d, (Loc){ 0, 0, 0 },
+                    "it goes along the last axis; `transpose` or `permute` brings another one there");
             bool load = !strcmp(m->call->name, "load");
             if (!strcmp(arg->name, "mask") && (load || !strcmp(m->call->name, "store")))
                 diag_note(m->s, d, (Loc){ 0, 0, 0 },

@@ -22,6 +22,8 @@ static void check_fn(Check *c, const Node *fn)
         const Node *p = fn->kids[0]->kids[i];
         check_expr(c, p->kids[0]);
         check_declare(c, p->name, p->loc, false);
+        Name *name = check_find(c, p->name);
+        if (name) name->is_parameter = true;
     }
     check_block(c, fn->kids[1]);
     c->in_fn = false;

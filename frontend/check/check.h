@@ -13,6 +13,7 @@ struct Name {
     Name *outer;  /* the name that was declared before this one */
     Name *hidden; /* the outer declaration of the same name, or NULL */
     bool is_array;
+    bool is_parameter; /* of a fn */
 };
 
 typedef struct Check {

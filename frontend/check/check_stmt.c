@@ -45,7 +45,10 @@ static void check_target(Check *c, const Node *t, int oper)
             arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
     } else if (!n || !n->is_var) {
         Diag *d = check_fault(c, t->loc, "`%s` cannot be assigned: it is not a `var`", t->name);
-        if (n) diag_note(c->s, d, n->loc, "declared here; a name that is assigned is declared by `var`");
+        if (n && n->is_parameter)
+            diag_note(
+                c->s, d, n->loc, "a parameter keeps its value; `var y = %s;` begins as it does", t->name);
+        else if (n) diag_note(c->s, d, n->loc, "declared here; a name that is assigned is declared by `var`");
     }
 }
 

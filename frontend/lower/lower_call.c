@@ -171,18 +171,33 @@ bool lower_axes(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
     return true;
 }
 
+/* A scalar has no axes, so that all of them are reduced by taking it as it is: functions that reduce what
+ * they are given also work for one element. */
+static V reduce_scalar(Lower *l, const Call *c, Op op, Value *x)
+{
+    bool logical = op == OP_REDUCE_ANY || op == OP_REDUCE_ALL;
+    if (logical == (x->type->dtype == DT_BOOL)) return value_ir(x);
+    return lower_error(l, c->node->loc, "%s: the operand must be %s, not %s", c->node->name,
+        logical ? "bool" : "of numbers", dtype_name(x->type->dtype));
+}
+
 static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Node *drop)
 {
-    Value *x = lower_tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_operand(l, ARG(c, 0));
     int axes[TILE_MAX_RANK], n;
-    bool dropped;
+    bool dropped, place = op == OP_ARGMAX || op == OP_ARGMIN;
     bool ok = lower_flag(l, drop, "drop", &dropped);
-    if (!x || !ok || !lower_axes(l, axis, x->type->rank, axes, &n)) return value_error();
+    if (!x || !ok) return value_error();
+    if (x->type->kind != TYPE_TILE && !axis && !place) return reduce_scalar(l, c, op, x);
+    if (x->type->kind != TYPE_TILE)
+        return lower_error(l, ARG(c, 0)->loc, "`%s`%s takes a tile, not the scalar `%s`", c->node->name,
+            place ? "" : " along an axis", dtype_name(x->type->dtype));
+    if (!lower_axes(l, axis, x->type->rank, axes, &n)) return value_error();
     if (op == OP_REDUCE_SUM && x->type->dtype == DT_BOOL)
         return lower_error_note(l, c->node->loc,
             "`sum(i32(condition))` counts; `any(condition)` and `all(condition)` give a bool",
             "%s: the operand must be of numbers, not %s", c->node->name, type_string(l->s, x->type));
-    if ((op == OP_ARGMAX || op == OP_ARGMIN) && n > 1)
+    if (place && n > 1)
         return lower_error_note(
             l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
     for (int i = 0; i < n; i++) {

@@ -81,7 +81,7 @@ enum {
     LIMIT_RECURSION =
         1500, /* levels of expressions, statements and called functions: about a megabyte of stack */
     LIMIT_WALK = 1 << 24, /* nodes walked while looking for the keys of all kernels */
-    LIMIT_TUNE_CONFIGS = 1 << 23,
+    LIMIT_TUNE_CONFIGS = 1 << 24,
 };
 
 typedef struct Node Node;

@@ -231,6 +231,28 @@ static bool cast(const Around *a)
         "a type converts as a function does", note);
 }
 
+/* fn f(f32 x), fn f(x: f32), fn f(x) -> f32: whether the token stands in the head of a fn. */
+static bool in_fn_head(const Around *a)
+{
+    uint32_t at = a->token.begin;
+    while (at && a->text[at - 1] != '\n' && a->text[at - 1] != '{' && a->text[at - 1] != '}') at--;
+    while (at < a->token.begin && a->text[at] == ' ') at++;
+    return is(a, word_from(a, at), "fn");
+}
+
+static bool fn_of_types(const Around *a)
+{
+    static const char note[] =
+        "write `fn f(x, y = 2) { return ...; }`: each call compiles it for its arguments";
+    if (!in_fn_head(a)) return false;
+    if (is(a, a->token, "-") && is(a, a->before, ")"))
+        return explain(a, a->token, "the result of a fn has no type", note);
+    if (is_name(a, a->before) && (is(a, a->token, ":") || (is_name(a, a->token) && is_type(a, a->before))))
+        return explain(
+            a, is(a, a->token, ":") ? a->token : a->before, "a parameter of a fn has no type", note);
+    return false;
+}
+
 /* kernel k(B: tl.constexpr = 64), kernel k(n: i32) */
 static bool annotation(const Around *a)
 {
@@ -348,6 +370,7 @@ bool habit_of_syntax(Parse *p, Loc loc)
     const Source *src = diag_source(p->session, loc.file);
     Around a = { .p = p, .text = src->text, .size = src->len, .token = loc, .before = p->before };
     a.word = word_to(&a, a.before.begin);
-    return method(&a) || loop(&a) || cast(&a) || parameter(&a) || declaration(&a) || annotation(&a) ||
-           doubled_operator(&a) || foreign_word(&a) || out_of_place(&a) || block_of_word(&a);
+    return method(&a) || loop(&a) || cast(&a) || fn_of_types(&a) || parameter(&a) || declaration(&a) ||
+           annotation(&a) || doubled_operator(&a) || foreign_word(&a) || out_of_place(&a) ||
+           block_of_word(&a);
 }

@@ -216,10 +216,11 @@ static RangeInfo of_axis(const Instr *i, const Value *v, int64_t axis, RangeInfo
     return range_in_dtype(t->dtype, (Wide)a.lo * t->shape[axis], (Wide)a.hi * t->shape[axis], a.div);
 }
 
-static RangeInfo of_cast(const Instr *i, const Value *v, RangeInfo a)
+static RangeInfo of_cast(Ranges *r, const Instr *i, const Value *v, RangeInfo a, int depth)
 {
     DType from = ir_operand(i, 0)->type->dtype, to = v->type->dtype;
-    if (dtype_is_float(from) || dtype_is_float(to)) return whole(v);
+    if (dtype_is_float(to)) return whole(v);
+    if (dtype_is_float(from) && to != DT_BOOL) return range_of_float_cast(r, i, depth);
     if (to == DT_BOOL) return range_of_dtype(DT_BOOL);
     if ((from == DT_U64) != (to == DT_U64) && a.lo < 0) return whole(v);
     return range_op(OP_CAST, to, &a);
@@ -337,7 +338,7 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     if (i->op == OP_TOPK) return of_axis(i, v, ir_operand(i, 0)->type->rank - 1, a);
     if (op_family(i->op) == OPS_ARG || i->op == OP_REDUCE_SUM)
         return of_axis(i, v, ir_attr_int(i, ATTR_AXIS, 0), a);
-    if (i->op == OP_CAST) return of_cast(i, v, a);
+    if (i->op == OP_CAST) return of_cast(r, i, v, a, depth);
     if (!op_is_elementwise(i->op) || i->n_operands > 3 || i->n_operands < 1 ||
         op_family(i->op) == OPS_RANDOM || i->op == OP_BITCAST)
         return whole(v);
@@ -364,6 +365,7 @@ static RangeInfo get(Ranges *r, const Value *v, int depth)
     return info;
 }
 
+RangeInfo range_at(Ranges *r, const Value *v, int depth) { return get(r, v, depth); }
 RangeInfo range_of(Ranges *r, const Value *v) { return get(r, v, 0); }
 
 static void sweep(Ranges *r, const Block *b)

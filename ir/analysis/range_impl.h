@@ -1,4 +1,4 @@
-/* range_impl.h: what range.c and range_op.c share. */
+/* range_impl.h: what range.c, range_op.c and range_float.c share. */
 #pragma once
 #include "ir/analysis/range.h"
 
@@ -25,3 +25,8 @@ static inline Wide wide_max(Wide a, Wide b) { return a > b ? a : b; }
 /* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay
  * divisors). */
 RangeInfo range_in_dtype(DType, Wide lo, Wide hi, int64_t div);
+
+/* range.c: the range of a value, looked at behind so many operands. */
+RangeInfo range_at(Ranges *, const Value *, int depth);
+/* range_float.c: the range of what a cast makes of floats. */
+RangeInfo range_of_float_cast(Ranges *, const Instr *cast, int depth);

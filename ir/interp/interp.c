@@ -434,6 +434,28 @@ static void run_programs(Interp *in)
 
 static void free_arena(void *a) { arena_free(a); }
 
+/* The arguments as the code sees them: axes that it has as one (Param.joined_from). */
+static const InterpArg *joined_args(Session *s, const Func *f, const InterpArg *args)
+{
+    InterpArg *to = NULL;
+    for (int p = 0; p < f->n_params; p++) {
+        const Param *q = &f->params[p];
+        if (q->joined_from >= q->joined_to) continue;
+        if (!to) {
+            to = arena_array(&s->arena, InterpArg, (size_t)f->n_params);
+            memcpy(to, args, (size_t)f->n_params * sizeof *to);
+        }
+        for (int a = q->joined_from; a < q->joined_to; a++) {
+            if (args[p].stride[a] != args[p].shape[a + 1] * args[p].stride[a + 1])
+                diag_error(
+                    s, q->loc, "axes %d and %d of %s are not one axis, as promised", a, a + 1, q->name);
+            to[p].shape[q->joined_to] *= args[p].shape[a];
+            to[p].shape[a] = 1;
+        }
+    }
+    return to ? to : args;
+}
+
 bool interp_run_with(Session *s, const Func *f, const InterpArg *args, int n, InterpOptions *opt)
 {
     if (!f->is_kernel || !f->grid || n != f->n_params) {
@@ -445,7 +467,7 @@ bool interp_run_with(Session *s, const Func *f, const InterpArg *args, int n, In
     if (!opt->max_bytes) opt->max_bytes = 1ll << 32;
     *in = (Interp){ .s = s,
         .kernel = f,
-        .args = args,
+        .args = joined_args(s, f, args),
         .opt = opt,
         .steps_left = opt->max_steps,
         .bytes_left = opt->max_bytes };

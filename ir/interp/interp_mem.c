@@ -64,6 +64,16 @@ static bool window_index(const Window *w, const int64_t *c, int64_t *idx)
     return ok;
 }
 
+/* Whether the element that is out of range lies so along an axis that is marked as proven in range. */
+static bool refutes(const Interp *in, const Instr *i, const MemParts *m, const int64_t *idx)
+{
+    const Attr *inside = ir_attr(i, ATTR_INSIDE);
+    bool refuted = ir_attr_int(i, ATTR_MASKED, 1) == 0;
+    for (int a = 0; inside && a < m->rank; a++)
+        refuted |= inside->v[a] && (idx[a] < 0 || idx[a] >= in->args[m->param].shape[a]);
+    return refuted;
+}
+
 static void check_nan(Interp *in, const Instr *i, DType d, Scalar v, int param)
 {
     if (in->opt->check && dtype_is_float(d) && isnan(v.f))
@@ -88,14 +98,14 @@ static void run_window(Interp *in, const Instr *i, const MemParts *m)
 {
     Window w = window_of(in, i, m);
     DType d = m->tensor->type->dtype;
-    bool load = i->op == OP_LOAD, proven = ir_attr_int(i, ATTR_MASKED, 1) == 0;
+    bool load = i->op == OP_LOAD;
     Scalar pad = m->pad ? *interp_value(in, m->pad) : dtype_is_float(d) ? scalar_float(0) : scalar_int(0);
     Scalar *v = interp_value(in, load ? m->result : m->values[0]);
     int64_t c[TILE_MAX_RANK] = { 0 }, idx[TILE_MAX_RANK];
     interp_count(in, i, type_elements((load ? m->result : m->values[0])->type));
     do {
         char *p = element(in, m->param, idx, window_index(&w, c, idx));
-        if (!p && proven)
+        if (!p && refutes(in, i, m, idx))
             interp_stop(in, i->loc,
                 "%s of %s by program %lld of @%s is out of range, but marked as proven in range",
                 op_info[i->op].name, in->kernel->params[m->param].name, (long long)in->program,

@@ -304,6 +304,11 @@ static void func_param(Parser *p, ParamKind kind)
     if (irread_accept_name(p, "stride_div"))
         per_axis(p, t->kind == TYPE_TENSOR ? t->rank : 0, q->stride_div, false);
     q->gaps = irread_accept_name(p, "gaps");
+    if (irread_accept_name(p, "joined")) {
+        const int last = t->kind == TYPE_TENSOR && t->rank ? t->rank - 1 : 0;
+        q->joined_from = (int)irread_integer_in(p, 0, last, "the first axis that is joined");
+        q->joined_to = (int)irread_integer_in(p, q->joined_from, last, "the last axis that is joined");
+    }
     if (irread_accept_name(p, "range")) {
         irread_expect(p, '[');
         q->lo = irread_number(p);

@@ -368,6 +368,7 @@ static void print_param(Printer *p, int k)
             print_ints(p->out, q->stride_div, rank);
         }
         if (q->gaps) text_puts(p->out, " gaps");
+        if (q->joined_from < q->joined_to) text_printf(p->out, " joined %d %d", q->joined_from, q->joined_to);
     }
     if (!(q->lo == -INFINITY && q->hi == INFINITY)) {
         text_puts(p->out, " range [");

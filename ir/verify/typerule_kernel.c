@@ -17,9 +17,13 @@ const char *rule_SLIDE(Rule *r)
     TRY(rule_need_axis(r, &axis));
     TRY(rule_same_types(r, 0));
     const Type *t = T(r, 0);
-    int64_t run = t->dtype == DT_BOOL ? 0 : 16 / dtype_bytes(t->dtype);
-    if (t->kind != TYPE_TILE || !run || t->shape[axis] % run)
-        WHY("%s has no whole runs of 16 bytes along axis %lld", STR(t), (long long)axis);
+    int64_t whole = t->dtype == DT_BOOL ? 0 : 16 / dtype_bytes(t->dtype),
+            run = rule_attr_int(r, ATTR_COUNT, whole);
+    if (run < 1 || run > whole || run * dtype_bytes(t->dtype) % 4 || whole % run)
+        WHY("runs of %lld elements are no whole words of up to 16 bytes", (long long)run);
+    if (t->kind != TYPE_TILE || t->shape[axis] % run)
+        WHY("%s has no whole runs of %lld bytes along axis %lld", STR(t),
+            (long long)run * dtype_bytes(t->dtype), (long long)axis);
     if (start < 1 || start >= run)
         WHY("position %lld of a run of %lld elements", (long long)start, (long long)run);
     return rule_give(r, 0, t);

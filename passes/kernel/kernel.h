@@ -320,6 +320,7 @@ void kernel_choose_programs(const Func *, KernelPlan *);
 Block *kernel_consumers(const Func *);
 /* Whether a product reads what a step writes to shared memory (staged-operands). */
 bool kernel_reads_written(const Instr *);
+bool kernel_writes_shared(const void *, const Instr *); /* whether it is a `shared_write`; an InstrTest */
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */
 static inline bool kernel_copies(Op op)
 { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_CP_ASYNC; }

@@ -125,6 +125,7 @@ static void pipeline(Lowering *l)
     RUN(NARROW_RESULTS);
     RUN(ROUNDED_INTEGERS);
     RUN(MASK_BRANCH);
+    RUN(UNIFORM_GATHERS);
     bool specialized = may_specialize(&l->c) && specialization_with_room(l);
     if (!specialized && !refused(l)) all_warps_alike(l);
     if (refused(l)) return;

@@ -6,6 +6,7 @@
  *   fold, cse, dce                   the canonical form that the others look for
  *   accumulate                       behind fold, which makes zeros constants; before what looks at sums of
  *                                    products
+ *   flatten                          before collapse, pack and parts, which know rows by tiles of one axis
  *   collapse                         before pack and parts, which divide axes
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
@@ -52,6 +53,7 @@ static const PassId pipeline[] = {
     PASS_CSE,
     PASS_DCE,
     PASS_ACCUMULATE,
+    PASS_FLATTEN,
     PASS_COLLAPSE,
     PASS_PACK,
     PASS_PARTS,

@@ -288,7 +288,7 @@ static void get_params(Reader *r, Compiled *c)
         p->kind = (ParamKind)get_in(r, 0, PARAM_SCALAR);
         p->dtype = (DType)get_in(r, 0, DT_COUNT - 1);
         p->rank = (int)get_in(r, 0, TILE_MAX_RANK);
-        for (int k = 0; k < TILE_MAX_RANK; k++) p->dims[k] = (int)get_in(r, 0, MAX_ITEMS);
+        for (int k = 0; k < TILE_MAX_RANK; k++) p->dims[k] = (int)get_in(r, -1, MAX_ITEMS);
     }
     c->params = params;
     c->n_dims = (int)get_in(r, 0, MAX_ITEMS);

@@ -86,6 +86,11 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, c
                 ir_dim_promise(d, grain / size);
             } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
         }
+        for (int last = p->type->rank - 1, a = last - 1; a >= last - q->dense; a--) {
+            p->stride[a] = f->dims[p->dims[a + 1]].extent * p->stride[a + 1];
+            /* An axis of one element counts as a multiple, whatever its stride. */
+            while (p->stride[a] % p->stride_div[a]) p->stride_div[a] /= 2;
+        }
     }
     for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++) {
         bool one = d < 64 && facts->ones >> d & 1;
@@ -210,6 +215,9 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
         params[i] =
             (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
         memcpy(params[i].dims, p->dims, (size_t)params[i].rank * sizeof *p->dims);
+        /* The extents of axes that the code has as one were known when it was compiled. */
+        for (int a = p->joined_from; p->joined_from < p->joined_to && a <= p->joined_to; a++)
+            params[i].dims[a] = -1;
     }
     CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
     for (int i = 0; i < f->n_dims; i++) {

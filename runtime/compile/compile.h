@@ -19,6 +19,9 @@ typedef struct ParamFacts {
      * this is not known, or base and strides are multiples of 16 and the extent is not. A single axis has no
      * 16: it has no strides that depend on its extent, and would be one more variant. */
     int grain;
+    /* The strides of so many axes in front of the last one follow from the extents behind them, as there are
+     * no gaps. */
+    int dense;
     bool gaps; /* rows lie further apart than they are long (ir_gaps_matter): no promise */
     int sign;  /* for scalars: 1 positive, 0 zero or more, -1 not known; SIGN_SMALL */
 } ParamFacts;
@@ -64,7 +67,7 @@ typedef struct CompiledParam {
     ParamKind kind;
     DType dtype;
     int rank;
-    int dims[TILE_MAX_RANK];
+    int dims[TILE_MAX_RANK]; /* -1: the code has the axis and others as one (Param.joined_from) */
 } CompiledParam;
 typedef struct CompiledDim {
     int64_t extent;

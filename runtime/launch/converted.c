@@ -72,14 +72,17 @@ static bool dims_of_kernel(const tile_kernel *k, const Func *f, ComputedInput *c
     return true;
 }
 
-/* What is computed, from the tile IR. The statements stay in the memory of the session. */
+/* What is computed, from the tile IR. The statements stay in the memory of the session. An input of which
+ * whole rows can be computed is not converted alone, which would leave the rest to the kernel:
+ * converted_inputs.c takes its type for that of these rows. */
 static void find_computed(Session *s, Func *f, const tile_kernel *k, ConvertedForm *form)
 {
-    for (int i = 0; i < k->n_params && form->n_computed < MOST_PITCHED; i++) {
-        if (f->params[i].kind != PARAM_IN || f->params[i].type->rank != 2 || form->to[i] != DT_COUNT)
-            continue;
+    for (int i = 0; i < k->n_params; i++) {
+        if (f->params[i].kind != PARAM_IN || f->params[i].type->rank < 2) continue;
         ComputedInput c = input_computed(s, f, i);
-        if (c.to == DT_COUNT || is_taken(form, &c) || !dims_of_kernel(k, f, &c)) continue;
+        if (c.to == DT_COUNT || (form->to[i] != DT_COUNT && !c.columns)) continue;
+        form->to[i] = DT_COUNT;
+        if (form->n_computed == MOST_PITCHED || is_taken(form, &c) || !dims_of_kernel(k, f, &c)) continue;
         form->to[i] = c.to;
         form->computed[form->n_computed++] = c;
     }

@@ -1,17 +1,18 @@
 /* converted_entry.c: what converted.c finds, in the disk cache, so that another process need not lower the
  * kernel for it. An entry has a line with the type of each input in the form ("-" for those that stay), and
- * for each input that is computed a line of numbers (windows, and for each one its parameter, dimension, axis
- * and columns beside), which ends with the length of the statements that follow.
+ * for each input that is computed a line of numbers (windows, columns of whole rows, and for each one its
+ * parameter, dimension, axis columns beside and width), which ends with the length of the statements that
+ * follow.
  *
- *     tile-converted-1
+ *     tile-converted-2
  *     bf16 - -
- *     2 0 1 -1 0 1 1 -1 0 57 let g = ..
+ *     2 0 0 1 -1 0 0 1 1 -1 0 0 57 let g = ..
  */
 #define _GNU_SOURCE
 #include "runtime/launch/pitch.h"
 #include <stdlib.h>
 
-static const char magic[] = "tile-converted-1\n";
+static const char magic[] = "tile-converted-2\n";
 
 static CacheKey entry_key(tile_kernel *k, Session *s, const FrontBinding *b, size_t n)
 {
@@ -51,13 +52,14 @@ static bool read_computed(
     Session *s, char **at, const tile_kernel *k, const ConvertedForm *f, ComputedInput *c)
 {
     int64_t n, param, dim, bytes;
-    if (!number(at, ' ', 1, MOST_COMPUTED_FROM, &n)) return false;
+    if (!number(at, ' ', 1, MOST_COMPUTED_FROM, &n) || !number(at, ' ', 0, INT32_MAX, &c->columns))
+        return false;
     c->n = (int)n;
     for (int i = 0; i < c->n; i++) {
         ComputedFrom *from = &c->from[i];
         if (!number(at, ' ', 0, k->n_params - 1, &param) || k->params[param].kind != PARAM_IN ||
             !number(at, ' ', -1, k->front->n_dims - 1, &dim) || !number(at, ' ', -1, 1, &from->axis) ||
-            !number(at, ' ', 0, INT64_MAX, &from->plus))
+            !number(at, ' ', 0, INT64_MAX, &from->plus) || !number(at, ' ', 0, INT64_MAX, &from->width))
             return false;
         from->param = (int)param;
         from->dim = (int)dim;
@@ -100,10 +102,10 @@ void converted_write(tile_kernel *k, Session *s, const FrontBinding *b, size_t n
             i + 1 < k->n_params ? ' ' : '\n');
     for (int i = 0; i < form->n_computed; i++) {
         const ComputedInput *c = &form->computed[i];
-        text_printf(&t, "%d", c->n);
+        text_printf(&t, "%d %lld", c->n, (long long)c->columns);
         for (int j = 0; j < c->n; j++)
-            text_printf(&t, " %d %d %lld %lld", c->from[j].param, c->from[j].dim, (long long)c->from[j].axis,
-                (long long)c->from[j].plus);
+            text_printf(&t, " %d %d %lld %lld %lld", c->from[j].param, c->from[j].dim,
+                (long long)c->from[j].axis, (long long)c->from[j].plus, (long long)c->from[j].width);
         text_printf(&t, " %zu %s\n", strlen(c->body), c->body);
     }
     CacheKey key = entry_key(k, s, b, n);

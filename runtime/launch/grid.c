@@ -15,7 +15,7 @@ static tile_status bind_dims(
         return launch_bad(k, TILE_ERROR_SHAPE, -1, "the expression of an extent does not end");
     for (int p = 0; k->anonymous && p < c->n_params; p++)
         for (int a = 0; a < k->params[p].rank; a++)
-            if (views[p].extent[a] != dims[c->params[p].dims[a]])
+            if (c->params[p].dims[a] >= 0 && views[p].extent[a] != dims[c->params[p].dims[a]])
                 return launch_bad(k, TILE_ERROR_SHAPE, p, "axis %d (%s) has %lld elements, not %lld", a,
                     k->params[p].text[a] ? k->params[p].text[a] : "?", (long long)views[p].extent[a],
                     (long long)dims[c->params[p].dims[a]]);

@@ -175,6 +175,19 @@ static void mark_counted(tile_kernel *k)
     for (int d = 0; d < k->n_dims; d++) k->n_counted += k->dims[d].counted;
 }
 
+/* The axes in front of the last one whose strides the code knows if the tensor has no gaps, because the
+ * extents behind them are known: where windows of several of them may become windows of one (flatten). The
+ * outermost one begins no window of its own. */
+static int dense_axes(const tile_kernel *k, const KernelParam *p)
+{
+    int n = 0;
+    for (int a = p->rank - 1; a > 0 && k->front && !k->front->products; a--, n++) {
+        int inner = p->dim[a], outer = p->dim[a - 1];
+        if (inner < 0 || outer < 0 || !k->dims[inner].specialized || !k->dims[outer].specialized) break;
+    }
+    return n;
+}
+
 static tile_status take_params(tile_kernel *k)
 {
     const FrontKernel *f = k->front;
@@ -208,9 +221,11 @@ static tile_status take_params(tile_kernel *k)
     for (int i = 0; i < k->n_params; i++) {
         k->params[i].rows = gpu && has_rows(k, &k->params[i]);
         if (k->params[i].rows) k->gap_words = (k->n_params + 63) / 64;
+        if (gpu) k->params[i].dense = dense_axes(k, &k->params[i]);
+        if (k->params[i].dense) k->dense_words = (k->n_params + 63) / 64;
     }
     k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4 + k->gap_words +
-                   (k->n_counted + 7) / 8;
+                   k->dense_words + (k->n_counted + 7) / 8;
     return TILE_OK;
 }
 

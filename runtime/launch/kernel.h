@@ -25,6 +25,7 @@ typedef struct KernelParam {
     bool optional;        /* a tensor that a launch may leave out */
     bool atomics;         /* the key says of small extents what they are at most */
     bool rows;            /* the key says whether rows have gaps (ir_gaps_matter) */
+    int dense;            /* the key says whether so many axes in front of the last one have no gaps */
     /* For an optional tensor, whether the kernel was made for launches that give it: 1 yes, 0 no, -1 not
      * said. */
     int bound;
@@ -172,6 +173,7 @@ struct tile_kernel {
     int n_dims,
         n_key_dims, /* includes derived extents, which are no keys; the first FrontKernel.n_dims are names */
         n_counted, gap_words; /* words of the key that say whose rows have gaps */
+    int dense_words;          /* of those behind them, which say whose axes have none */
     /* NULL, or a function that is called before the vendor's compiler. If it returns false, the variant is
      * not compiled (tune_compile.c). */
     bool (*accept)(void *user, const Compiled *);
@@ -205,8 +207,9 @@ struct tile_kernel {
 /* Key: word 0 holds fits32 (bit 0), extents31 (bit 1), the collapsed pairs (from bit 2) and from bit 8 the
  * tuning row + 1, or the number of rows + the choice, or 0; then a bit a dimension for multiples of 16, the
  * extents of key dimensions, 16 bits of facts a parameter, a bit a parameter for rows with gaps if there is a
- * KernelParam.rows, and a byte for each counted dimension. It may change the arguments to those of an equal
- * launch on fewer axes (collapse.c). Fails only where a configuration must be chosen and cannot be. */
+ * KernelParam.rows, a bit a parameter for axes without gaps if there is a KernelParam.dense, and a byte for
+ * each counted dimension. It may change the arguments to those of an equal launch on fewer axes (collapse.c).
+ * Fails only where a configuration must be chosen and cannot be. */
 tile_status kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, int64_t *most,
     LaunchFacts *out);

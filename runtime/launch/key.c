@@ -2,9 +2,12 @@
  * the facts that the compiler is told. */
 #include "runtime/launch/kernel.h"
 
-/* Where in a key the bits of rows with gaps begin, and the bytes of counted dimensions. */
-static int gaps_at(const tile_kernel *k) { return k->key_words - (k->n_counted + 7) / 8 - k->gap_words; }
+/* Where in a key the bits of rows with gaps begin, those of axes without, and the bytes of counted
+ * dimensions.
+ */
 static int counts_at(const tile_kernel *k) { return k->key_words - (k->n_counted + 7) / 8; }
+static int dense_at(const tile_kernel *k) { return counts_at(k) - k->dense_words; }
+static int gaps_at(const tile_kernel *k) { return dense_at(k) - k->gap_words; }
 
 /* Whether rows of the tensor have gaps of which code should know. */
 static bool has_gaps(const tile_kernel *k, const LaunchArgs *l, int i)
@@ -33,6 +36,21 @@ static void count_extents(const tile_kernel *k, const LaunchArgs *l, uint8_t *co
     }
 }
 
+/* Whether the axes of the tensor whose strides the code may know have no gaps. */
+static bool is_dense(const tile_kernel *k, const LaunchArgs *l, int i)
+{
+    const KernelParam *p = &k->params[i];
+    const View *v = &l->views[i];
+    if (!p->dense || v->facts & FACT_ABSENT || (v->facts >> FACT_UNIT & 15) != (unsigned)p->rank)
+        return false;
+    for (int a = p->rank - 2, stride = 1; a >= p->rank - 1 - p->dense; a--) {
+        if (v->extent[a + 1] > INT32_MAX / stride) return false;
+        stride *= (int)v->extent[a + 1];
+        if (l->strides[i][a] != stride || !stride) return false;
+    }
+    return true;
+}
+
 /* The key but for the configuration. */
 static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
@@ -56,6 +74,7 @@ static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key
         far |= f;
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
         if (k->params[i].rows) key[gaps_at(k) + i / 64] |= (uint64_t)has_gaps(k, l, i) << i % 64;
+        if (k->params[i].dense) key[dense_at(k) + i / 64] |= (uint64_t)is_dense(k, l, i) << i % 64;
     }
     key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1 |
              (uint64_t)*l->collapsed << KEY_COLLAPSED;
@@ -130,6 +149,8 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
         const int grain = (int)(f >> FACT_GRAIN & 3);
         if (k->params[i].kind != PARAM_SCALAR) params[i].grain = grain ? 2 << grain : 0;
         params[i].gaps = k->params[i].rows && key[gaps_at(k) + i / 64] >> i % 64 & 1;
+        if (k->params[i].dense && key[dense_at(k) + i / 64] >> i % 64 & 1)
+            params[i].dense = k->params[i].dense;
     }
     *out = (LaunchFacts){ .params = params,
         .n_params = k->n_params,

@@ -75,7 +75,13 @@ static int bytes_read(tile_kernel *k, int param)
     const ConvertedForm *f = atomic_load(&k->converted_form);
     const ComputedInput *c = f ? converted_by_operations(f, param) : NULL;
     int bytes = c ? 0 : k->params[param].size;
-    for (int i = 0; c && i < c->n; i++) bytes += c->from[i].axis < 0 ? k->params[c->from[i].param].size : 0;
+    for (int i = 0; c && i < c->n; i++) {
+        const KernelParam *q = &k->params[c->from[i].param];
+        /* Of whole rows, tables that all leading elements share stay in L2. */
+        bool table = c->columns && q->rank < k->params[param].rank, again = false;
+        for (int j = 0; j < i; j++) again |= c->columns && c->from[j].param == c->from[i].param;
+        bytes += c->from[i].axis < 0 && !table && !again ? q->size : 0;
+    }
     return bytes;
 }
 

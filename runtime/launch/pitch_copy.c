@@ -108,11 +108,70 @@ static tile_status make_converting(tile_kernel *k, struct Pitcher *p)
     return st;
 }
 
+/* The positions of an access: `leading` axes of one element, the rows, and columns from `from` on. */
+static void write_place(Text *t, int leading, bool rows, bool columns, int64_t from, int64_t width)
+{
+    text_puts(t, "[");
+    for (int a = 0; a < leading; a++) text_printf(t, "b%d, ", a);
+    if (rows) text_puts(t, "i*TN +: TN");
+    if (columns) text_printf(t, "%s%lld +: %lld", rows ? ", " : "", (long long)from, (long long)width);
+    text_puts(t, "]");
+}
+
+static void write_dims(Text *t, int leading, bool rows, const char *columns)
+{
+    text_puts(t, "[");
+    for (int a = 0; a < leading; a++) text_printf(t, "A%d, ", a);
+    if (rows) text_puts(t, "N");
+    if (*columns) text_printf(t, "%s%s", rows ? ", " : "", columns);
+    text_puts(t, "]");
+}
+
+/* A kernel that computes whole rows: a program for some rows of each of the leading axes' elements. Tensors
+ * of fewer axes have a row for each of the rows, or are vectors for rows or columns. */
+static void write_rows(Text *t, const tile_kernel *k, const ComputedInput *c, const char *name)
+{
+    const KernelParam *host = &k->params[c->from[0].param];
+    int leading = host->rank - 2;
+    text_printf(t, "kernel %s(", name);
+    for (int i = 0; i < c->n; i++) {
+        const ComputedFrom *from = &c->from[i];
+        const KernelParam *q = &k->params[from->param];
+        int own = from->axis == 1 ? 0 : q->rank - (from->axis < 0 ? 2 : 1);
+        char columns[COMPUTED_NAME];
+        format_text(columns, sizeof columns, from->axis ? "C%d" : "", from->param);
+        text_printf(t, "in %s X%d", dtype_name(q->dtype), i);
+        write_dims(t, own, from->axis != 1, columns);
+        text_puts(t, ", ");
+    }
+    text_printf(t, "out %s Y", dtype_name(c->to));
+    write_dims(t, leading, true, "C");
+    text_puts(t, ", const int TN = 16)\n    grid (cdiv(N, TN)");
+    for (int a = leading - 1; a >= 0; a--) text_printf(t, ", A%d", a);
+    text_puts(t, ")\n{\n    let (i");
+    for (int a = leading - 1; a >= 0; a--) text_printf(t, ", b%d", a);
+    text_puts(t, ") = program_id();\n");
+    for (int i = 0; i < c->n; i++) {
+        const ComputedFrom *from = &c->from[i];
+        int own = from->axis == 1 ? 0 : k->params[from->param].rank - (from->axis < 0 ? 2 : 1);
+        text_printf(t, "    let x%d = load(X%d", i, i);
+        write_place(t, own, from->axis != 1, from->axis != 0, from->plus, from->width);
+        text_puts(t, ");\n");
+    }
+    text_printf(t, "%s    store(Y", c->body);
+    write_place(t, leading, true, true, 0, c->columns);
+    text_puts(t, ", y);\n}\n");
+}
+
 /* The kernel that computes the input, as text. */
 static void write_computed(Text *t, const tile_kernel *k, const ComputedInput *c)
 {
     char name[COMPUTED_NAME];
     computed_name(name, c->from[0].param);
+    if (c->columns) {
+        write_rows(t, k, c, name);
+        return;
+    }
     text_printf(t, "kernel %s(", name);
     for (int i = 0; i < c->n; i++)
         text_printf(t, "in %s X%d%s, ", dtype_name(k->params[c->from[i].param].dtype), i,
@@ -211,19 +270,22 @@ static tile_kernel *copying(struct Pitcher *p, const PitchedTensor *t, int n)
 
 /* Computes the tensor of its inputs, or compiles that where `d` is NULL. */
 static tile_status compute(
-    tile_kernel *by, const ComputedInput *c, const LaunchArgs *l, Copied *copied, const tile_launch_desc *d)
+    tile_kernel *by, const ComputedInput *c, const LaunchArgs *l, tile_tensor *y, const tile_launch_desc *d)
 {
     tile_tensor x[MOST_COMPUTED_FROM];
     tile_arg args[2 * MOST_COMPUTED_FROM + 1];
     for (int i = 0; i < c->n; i++) {
         int p = c->from[i].param, dim = c->from[i].dim;
         x[i] = (tile_tensor){ l->views[p].data, l->views[p].extent, l->strides[p],
-            c->from[i].axis < 0 ? 2 : 1, TILE_NONE };
+            c->columns            ? -1
+            : c->from[i].axis < 0 ? 2
+                                  : 1,
+            TILE_NONE };
         args[i] = tile_arg_tensor(&x[i]);
         args[c->n + 1 + i] = tile_arg_int(c->from[i].plus + (dim < 0 ? 0 : l->dims[dim]));
     }
-    args[c->n] = tile_arg_tensor(&copied->y);
-    size_t n = 2 * (size_t)c->n + 1;
+    args[c->n] = tile_arg_tensor(y);
+    size_t n = c->columns ? (size_t)c->n + 1 : 2 * (size_t)c->n + 1;
     return d ? tile_launch(by, args, n, d) : tile_kernel_compile(by, args, n);
 }
 
@@ -240,7 +302,8 @@ static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l,
         const ComputedInput *computed =
             t->converted ? converted_by_operations(atomic_load(&k->converted_form), t->param) : NULL;
         if (computed) {
-            st = compute(copying(pitcher, t, n), computed, l, &c[0], d);
+            tile_tensor whole = t->tensor;
+            st = compute(copying(pitcher, t, n), computed, l, computed->columns ? &whole : &c[0].y, d);
             continue;
         }
         const tile_arg args[] = { tile_arg_tensor(&c[0].x), tile_arg_tensor(&c[0].y),

@@ -77,6 +77,7 @@ size_t launch_promises(const tile_kernel *k, const uint64_t *key, char *out, siz
         ADD("; %s:%s", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
         if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
         if (facts[i].gaps) ADD(", rows with gaps");
+        if (facts[i].dense) ADD(", axes without gaps");
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
     }
     for (int p = 0; p < k->n_pairs; p++)

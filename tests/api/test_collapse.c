@@ -377,9 +377,38 @@ static void test_rows_with_gaps(void)
     tile_context_destroy(ctx);
 }
 
+/* Where extents are known to the code, it is told of tensors without gaps between these axes, whose tiles
+ * have one axis then (flatten). What was compiled is read back from the cache's form. */
+static void test_axes_without_gaps(void)
+{
+    static const char text[] =
+        "kernel k(in f32 X[M, C, S], out f32 Y[M, C, S]) grid (M)\n"
+        "{ let i = program_id(); let x = load(X[i, :, :]); store(Y[i, :, :], x - sum(x)); }\n";
+    static const struct {
+        int64_t strides[3];
+        int compiles;
+        bool dense;
+    } given[] = { { { 35, 7, 1 }, 1, true }, { { 37, 7, 1 }, 1, true }, { { 45, 9, 1 }, 2, false } };
+    static const int64_t shape[3] = { 9, 5, 7 };
+    char said[512];
+    tile_kernel *k;
+    if (!begin(0)) return;
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    for (size_t r = 0; r < sizeof given / sizeof *given; r++) {
+        Launch l;
+        make(&l, 3, shape, given[r].strides, 2);
+        programs_of(k, &l, said, sizeof said);
+        CU_ASSERT_EQUAL(fake->compiles, given[r].compiles);
+        CU_ASSERT_EQUAL(strstr(said, "axes without gaps") != NULL, given[r].dense);
+    }
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = {
+        { "axes_without_gaps", test_axes_without_gaps },
         { "which_arguments", test_which_arguments },
         { "which_kernels", test_which_kernels },
         { "constants", test_constants },

@@ -278,11 +278,53 @@ static void test_computed(void)
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
+static const char rows_text[] =
+    "kernel scores(in f16 Q[B, H, M, D], in f16 X[B, HK, N, D], in f32 C[N, D2], in f16 S[B, HK, N],\n"
+    "              in f16 V[B, HK, N, D], out f16 O[B, H, M, D], const int TM = 128, const int TN = 64)\n"
+    "    grid (cdiv(M, TM), H, B) {\n"
+    "    let (i, h, b) = program_id();\n    let q = load(Q[b, h, i*TM +: TM, :]);\n"
+    "    var acc = zeros([TM, D], f32);\n"
+    "    for j in 0 .. cdiv(N, TN) {\n"
+    "        let n = f32(load(X[b, h*HK/H, j*TN +: TN, 0 +: D/2]));\n"
+    "        let f = f32(load(X[b, h*HK/H, j*TN +: TN, D/2 +: D/2]));\n"
+    "        let by = rsqrt(sum(n*n, axis = 1) + sum(f*f, axis = 1) + 1.0);\n"
+    "        let c = load(C[j*TN +: TN, :]) * f32(load(S[b, h*HK/H, j*TN +: TN]))[:, None];\n"
+    "        let k = f16(concat(n*by*c, f*by - n*c, axis = 1));\n"
+    "        acc = mma(f16(mma(q, transpose(k))), load(V[b, h*HK/H, j*TN +: TN, :]), acc);\n    }\n"
+    "    store(O[b, h, i*TM +: TM, :], f16(acc));\n}\n"
+    "tune scores { TM in {64, 128}; TN in {32, 64, 128}; key (M, N, D); }\n";
+
+/* Rows of keys that are normalized and rotated, for all heads that share them. */
+static void test_computed_rows(void)
+{
+    enum { B = 2, H = 32, HK = 8, N = 4096, D = 128 };
+    int64_t q[4] = { B, H, N, D }, qs[4] = { H * N * D, N * D, D, 1 }, x[4] = { B, HK, N, D },
+            xs[4] = { HK * N * D, N * D, D, 1 }, c[2] = { N, D / 2 }, cs[2] = { D / 2, 1 },
+            s[3] = { B, HK, N }, ss[3] = { HK * N, N, 1 };
+    char *at[6];
+    for (int i = 0; i < 6; i++) at[i] = (char *)((uintptr_t)memory + ((uintptr_t)i << 28));
+    tile_tensor t[6] = { { at[0], q, qs, -1, TILE_NONE }, { at[1], x, xs, -1, TILE_NONE },
+        { at[2], c, cs, -1, TILE_NONE }, { at[3], s, ss, -1, TILE_NONE }, { at[4], x, xs, -1, TILE_NONE },
+        { at[5], q, qs, -1, TILE_NONE } };
+    tile_arg args[6];
+    tile_kernel *k;
+    if (!begin(0)) return;
+    for (int i = 0; i < 6; i++) args[i] = tile_arg_tensor(&t[i]);
+    OK(ctx, kernel_of(ctx, rows_text, "scores", NULL, 0, &k));
+    launched = 0;
+    OK(ctx, tile_launch(k, args, 6, NULL));
+    CU_ASSERT_EQUAL(launched, 2);
+    CU_ASSERT(reads(0, &t[1]) && !reads(1, &t[1]));
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
 /* The entries of the disk cache that say what is converted: how many there are, and of those whose time is
  * long ago (`age`: gets such a time) how many files of `inode` were not written anew, and were read. */
 static int entries(bool age, ino_t inode[MOST], int *read_again)
 {
-    static const char kind[] = "tile-converted-1";
+    static const char kind[] = "tile-converted-2";
     char path[600], text[1 << 12];
     int n = 0;
     struct dirent *e;
@@ -431,6 +473,7 @@ int main(int argc, char **argv)
         { "converted", test_converted },
         { "short_of_memory", test_short_of_memory },
         { "computed", test_computed },
+        { "computed_rows", test_computed_rows },
         { "kept", test_kept },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },

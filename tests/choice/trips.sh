@@ -129,7 +129,8 @@ expect sums TN=256 trips 16 M=4096 N=8192
 # Gathers are not taken together, so that each of 256 rounds waits for two loads.
 expect looked_up TN=32 trips 512 M=4096 N=8192 K=100000
 expect chased TM=32 trips 64 M=4096 K=100000
-expect ranges T=32 trips 8 S=1024 N=262144
+expect ranges T=32 trips 12 S=1024 N=262144 # four of them a pack, which go on until the longest ends
+expect ranges T=128 trips 2 S=1024 N=262144
 # 512 of 4096 rows are an expert's in the mean: four tiles of 128 and half of one more, of 64 steps each. The weights of all eight do not
 # stay in L2, and come from memory for each of these tiles.
 expect experts TM=128 iterations 288 M=4096 N=4096 K=4096 E=8

@@ -480,3 +480,4 @@ EMU void wgmma_commit(void) { emu_wgmma_commit(); }
 EMU void wgmma_wait(u32 n) { emu_wgmma_wait(n); }
 #define pin_float(x) ((void)(x))
 #define pin_word(x) ((void)(x))
+#define pin_pointer(x) ((void)(x))

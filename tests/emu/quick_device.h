@@ -60,4 +60,5 @@ void emu_registers(int, bool);
 #define setmaxnreg_dec(n) emu_registers(n, false)
 #define pin_float(x) ((void)(x))
 #define pin_word(x) ((void)(x))
+#define pin_pointer(x) ((void)(x))
 #endif

@@ -95,6 +95,9 @@ approx       approx       > swiglu
 parts        loops        > softmax           -DN=500000 --target=cuda:sm_80
 parts        loops        > layer_norm        -DN=500000 --target=cuda:sm_80
 parts        loops        > rms_norm_matrix   -DN=500000 --target=cuda:sm_80
+flatten      instrs       < ../../tests/run/kernels/group_rows -DC=1 -DS=900 --target=cuda:sm_90a
+flatten      instrs       < ../../tests/run/kernels/group_channels -DN=1 -DS=49 -DG=1 --target=cuda:sm_90a
+flatten      instrs       < ../../tests/run/kernels/unit_axis_rows -DN=100 --target=cuda:sm_90a
 collapse     one-row      > silu              -DM=1
 collapse     one-row      > ../../tests/run/kernels/one_row_of_codes -DM=1
 collapse     one-row      > ../../tests/run/kernels/one_row_in_place -DM=1

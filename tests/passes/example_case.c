@@ -96,6 +96,8 @@ const Case example_cases[] = {
     { "gemm_grouped", "gemm_grouped_plan", "TM=4", "E1=6,TILES=5", "", 0 },
     { "gemm_grouped", "gemm_grouped", "TM=16,TN=16,TK=16", "M=37,N=21,K=53,E=7,TILES=4", "", 4e-3 },
     { "gemm_int4", "gemm_int4", "TM=16,TN=16,TK=32", "M=17,N=21,K=64,KHALF=32,GROUPS=2", "", 8e-3 },
+    { "gemm_w4a8", "gemm_w4a8", "TM=16,TN=16,TK=32", "M=17,N=21,K=64,KHALF=32,GROUPS=2", "", 8e-3 },
+    { "gemm_w4a8", "quantize_groups", "TK=32", "M=17,K=64,GROUPS=2", "", 1e-5 },
     { "gemm_int4", "gemm_w8", "TM=16,TN=16,TK=32", "M=17,N=21,K=53", "", 8e-3 },
     { "spmv", "spmv_ell", "TM=16", "M=37,W=5,N=9", "", 1e-5 },
     { "spmv", "spmv_csr", "T=16", "M=9,M1=10,NNZ=11,N=9", "", 1e-5 },

@@ -308,11 +308,115 @@ static void test_computed_scaled(void)
     CU_ASSERT_EQUAL(scaled_of("TURNED"), 0);
 }
 
+/* Rows of keys that are normalized, weighted by columns and rotated in halves by a table. */
+static const char rows_text[] =
+    "kernel product(in f16 Q[H, M, D], in f16 X[H, N, D], in f32 G[D], in f32 C[N, E], in f32 S[N],\n"
+    "               out f32 Y[H, M, N], const bool SUMS = false, const bool PARTS = false,\n"
+    "               const bool ONE = false) grid (cdiv(N, 8), cdiv(M, 8), H) {\n"
+    "    let (j, i, h) = program_id();\n"
+    "    let near = f32(load(X[h, j*8 +: 8, 0 +: 8]));\n    let far = f32(load(X[h, j*8 +: 8, 8 +: 8]));\n"
+    "    let squares = sum(near*near, axis = 1) + sum(far*far, axis = 1);\n"
+    "    let by = rsqrt(squares / 16.0 + 0.5) * load(S[j*8 +: 8])[:, None] + (ONE ? 1.0 : 0.0);\n"
+    "    let c = load(C[j*8 +: 8, :]);\n"
+    "    let a = near * by * load(G[0 +: 8])[None, :];\n"
+    "    let b = far * by * load(G[(PARTS ? j : 1)*8 +: 8])[None, :];\n"
+    "    let x = f16(concat(a*c, b - c*a, axis = 1));\n"
+    "    var y = mma(load(Q[h, i*8 +: 8, :]), transpose(x));\n"
+    "    const if (SUMS) { y = y + sum(near); }\n"
+    "    store(Y[h, i*8 +: 8, j*8 +: 8], y);\n}\n";
+
+enum { HEADS = 2, QUERIES = 9, KEYS = 11, DEPTH = 16 };
+
+static Func *lowered_rows(Session *s, const char *passes, const DType *to, const char *flag)
+{
+    FrontBinding b[3] = { { "D", { FRONT_INT, { .i = DEPTH } } }, { "E", { FRONT_INT, { .i = DEPTH / 2 } } },
+        { flag, { FRONT_BOOL, { .b = true } } } };
+    Ast *ast =
+        frontend_parse(s, diag_add_source(s, "k.tile", NULL, rows_text, strlen(rows_text)), NULL, NULL);
+    Module *m = ast && frontend_check(ast) ? frontend_lower(ast, "product", b, flag ? 3 : 2, NULL) : NULL;
+    PassOptions o = pass_options_default(NULL);
+    o.passes = passes;
+    o.converted = to;
+    o.verify_each = true;
+    return m && passes_run(m, &o, NULL) ? ir_func_find(m, "product") : NULL;
+}
+
+/* The windows and vectors that rows of X are computed from with this flag. */
+static int rows_of(const char *flag)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_rows(&s, "inline,check", NULL, flag);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    ComputedInput c = input_computed(&s, f, 1);
+    int n = c.to == DT_F16 && c.columns == DEPTH ? c.n : 0;
+    CU_ASSERT(!n || (strstr(c.body, "sum(v") && strstr(c.body, "concat(v") && c.from[0].param == 1));
+    session_free(&s);
+    return n;
+}
+
+static void run_rows(const DType *to, void *q, void *x, void *g, void *c, void *s1, float *y)
+{
+    Session s;
+    open_session(&s);
+    Func *f = lowered_rows(&s, "inline,check,specialize,dce", to, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    const InterpArg args[] = {
+        { .data = q, .shape = { HEADS, QUERIES, DEPTH }, .stride = { QUERIES * DEPTH, DEPTH, 1 } },
+        { .data = x, .shape = { HEADS, KEYS, DEPTH }, .stride = { KEYS * DEPTH, DEPTH, 1 } },
+        { .data = g, .shape = { DEPTH }, .stride = { 1 } },
+        { .data = c, .shape = { KEYS, DEPTH / 2 }, .stride = { DEPTH / 2, 1 } },
+        { .data = s1, .shape = { KEYS }, .stride = { 1 } },
+        { .data = y, .shape = { HEADS, QUERIES, KEYS }, .stride = { QUERIES * KEYS, KEYS, 1 } }
+    };
+    CU_ASSERT(interp_run(&s, f, args, 6));
+    session_free(&s);
+}
+
+/* Rows as C computes them in double, in the place of X. */
+static void computed_rows(const uint16_t *x, const float *g, const float *c, const float *s1, uint16_t *p)
+{
+    for (int r = 0; r < HEADS * KEYS; r++) {
+        double squares = 0;
+        for (int d = 0; d < DEPTH; d++) squares += of_f16(x[r * DEPTH + d]) * of_f16(x[r * DEPTH + d]);
+        double by = s1[r % KEYS] / sqrt(squares / DEPTH + 0.5);
+        for (int d = 0; d < DEPTH; d++) {
+            int e = d % 8;
+            double a = of_f16(x[r * DEPTH + e]) * by * g[e], b = of_f16(x[r * DEPTH + 8 + e]) * by * g[8 + e],
+                   t = c[r % KEYS * 8 + e], v = d < 8 ? a * t : b - t * a;
+            p[r * DEPTH + d] = (uint16_t)scalar_bits(DT_F16, scalar_float(scalar_round(DT_F16, v)));
+        }
+    }
+}
+
+static void test_computed_rows(void)
+{
+    static uint16_t q[HEADS * QUERIES * DEPTH], x[HEADS * KEYS * DEPTH], p[HEADS * KEYS * DEPTH];
+    static float g[DEPTH], c[KEYS * DEPTH / 2], s1[KEYS], y[HEADS * QUERIES * KEYS],
+        z[HEADS * QUERIES * KEYS];
+    static const DType to[] = { DT_COUNT, DT_F16, DT_COUNT, DT_COUNT, DT_COUNT, DT_COUNT };
+    CU_ASSERT_EQUAL(rows_of(NULL), 6);
+    CU_ASSERT_EQUAL(rows_of("SUMS"), 0);  /* X is summed too */
+    CU_ASSERT_EQUAL(rows_of("PARTS"), 0); /* columns that a program's number says */
+    CU_ASSERT_EQUAL(rows_of("ONE"), 6);   /* what is zero times a number stays zero */
+    for (int i = 0; i < HEADS * QUERIES * DEPTH; i++) q[i] = (uint16_t)(0x3400 + i * 31 % 0x900);
+    for (int i = 0; i < HEADS * KEYS * DEPTH; i++)
+        x[i] = (uint16_t)(0x3400 + i * 37 % 0xa00 + (i % 3 ? 0 : 0x8000));
+    for (int i = 0; i < DEPTH; i++) g[i] = 0.5f + (float)(i % 5);
+    for (int i = 0; i < KEYS * DEPTH / 2; i++) c[i] = (float)(i % 7) / 4 - 1;
+    for (int i = 0; i < KEYS; i++) s1[i] = 1 + (float)i / 8;
+    computed_rows(x, g, c, s1, p);
+    run_rows(NULL, q, x, g, c, s1, y);
+    run_rows(to, q, p, g, c, s1, z);
+    for (int i = 0; i < HEADS * QUERIES * KEYS; i++)
+        CU_ASSERT(fabsf(y[i] - z[i]) <= 0.05f + 1e-2f * fabsf(y[i]));
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "same", test_same }, { "found", test_found },
         { "refused", test_refused }, { "computed_found", test_computed_found },
         { "computed_same", test_computed_same }, { "computed_halves", test_computed_halves },
-        { "computed_scaled", test_computed_scaled } };
+        { "computed_scaled", test_computed_scaled }, { "computed_rows", test_computed_rows } };
     return unit_run("converted", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

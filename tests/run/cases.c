@@ -96,6 +96,13 @@ const Recipe recipes[] = {
         "in A[M,K] T; in W[N,KHALF] u8 index:BYTE; in SCALE[N,GROUPS] T unit; in ZERO[N,GROUPS] T int:SEVEN; "
         "out C[M,N] T",
         NULL, "T=f16 TK=128", { "gemm_int4 A W SCALE ZERO C" }, want_gemm_int4, 8, 64, 0, FLOOR_RMS, 2 },
+    { "gemm_w4a8", "gemm_w4a8",
+        "in A[M,K] i8; in SA[M,GROUPS] f32 unit; in SUM[M,GROUPS] f32; in W[N,KHALF] u8 index:BYTE; "
+        "in SW[GROUPS,N] T unit; in ZERO[GROUPS,N] T int:SEVEN; out C[M,N] T",
+        NULL, "T=f16 TK=128", { "gemm_w4a8 A SA SUM W SW ZERO C" }, want_gemm_w4a8, 8, 64, 0, FLOOR_RMS },
+    { "quantize_groups", "gemm_w4a8",
+        "in X[M,K] T; out A[M,K] i8; out SA[M,GROUPS] f32; out SUM[M,GROUPS] f32", NULL, "T=f16 TK=128",
+        { "quantize_groups X A SA SUM / T TK" }, want_quantize_groups, 4, 4, 0 },
     { "gemm_w8", "gemm_int4", "in A[M,K] T; in W[N,K] Q; in SCALE[N] f32; out C[M,N] T", NULL, "T=f16 Q=i8",
         { "gemm_w8 A W SCALE C" }, want_gemm_w8, 0.75, 64, 0, FLOOR_RMS },
     { "conv2d_nchw", "conv2d", "in X[B,C,H,W] T; in WT[F,C,R,S] T; out Y[B,F,P,Q] T", NULL, "T=f16",
@@ -322,6 +329,11 @@ const Case cases[] = {
         "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 "
         "SEVEN=7",
         "TM=16 TN=64 | T=bf16 TM=32 TN=32" },
+    { "gemm_w4a8",
+        "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 "
+        "SEVEN=7 | M=4 N=72 K=1152 KHALF=576 GROUPS=9 BYTE=256 SEVEN=7",
+        "TM=16 TN=64 | T=f32 TM=32 TN=32" },
+    { "quantize_groups", "M=33 K=256 GROUPS=2 | M=1 K=1152 GROUPS=9", "T=f16 | T=bf16 | T=f32" },
     { "gemm_w8", "M=33 N=65 K=49 | M=40 N=72 K=256",
         "TM=16 TN=64 TK=128 | T=bf16 TM=32 TN=32 TK=64 | Q=f8e4m3 TM=16 TN=64 TK=64" },
     { "gemm_w8", "M=24 N=200 K=320",

@@ -135,6 +135,23 @@ static void bound_words(Func *f, const Launch *l)
     }
 }
 
+/* As the runtime (KernelParam.dense): strides that follow from extents which the code knows. */
+static void dense_facts(const Func *f, Param *p, const Tensor *t, int drop)
+{
+    int rank = t->rank - drop, from = rank - 1;
+    const int64_t *shape = t->shape + drop, *stride = t->stride + drop;
+    while (from > 0 && f->dims[p->dims[from]].name && f->dims[p->dims[from - 1]].name &&
+           f->dims[p->dims[from]].extent > 0 && f->dims[p->dims[from - 1]].extent > 0)
+        from--;
+    if (rank < 2 || stride[rank - 1] != 1) return;
+    for (int a = rank - 2; a >= from; a--)
+        if (stride[a] != shape[a + 1] * stride[a + 1]) return;
+    for (int a = rank - 2; a >= from; a--) {
+        p->stride[a] = stride[a];
+        p->stride_div[a] = power_of_two_in((uint64_t)stride[a], p->stride_div[a]);
+    }
+}
+
 void launch_facts(Func *f, const Launch *l, bool exact)
 {
     f->fits32 = fits_in_32_bits(l);
@@ -159,6 +176,7 @@ void launch_facts(Func *f, const Launch *l, bool exact)
             ir_dim_promise(d, extent ? power_of_two_in((uint64_t)extent, 16) : 1);
             if (exact) d->extent = extent;
         }
+        if (!ir_holds(f->body, OP_MMA)) dense_facts(f, p, t, a->drop);
         const int last = t->rank - 1, size = (int)ref_type_size(t->type);
         if (t->rank - a->drop > 1 && launch_stride(t, last) == 1)
             p->gaps = ir_gaps_matter(t->shape[last] * size, launch_stride(t, last - 1) * size, size);

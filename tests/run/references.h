@@ -54,6 +54,8 @@ void want_attention_backward_packed(Problem *);
 void want_attention_append(Problem *);
 void want_gemm_int4(Problem *);
 void want_gemm_w8(Problem *);
+void want_gemm_w4a8(Problem *);
+void want_quantize_groups(Problem *);
 void want_spmv_ell(Problem *);
 void want_spmv_csr(Problem *);
 void want_attention_differential(Problem *);

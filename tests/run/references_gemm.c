@@ -124,6 +124,58 @@ void want_gemm_int4(Problem *p)
     free(w);
 }
 
+/* Weights as those of gemm_int4; a zero point takes its multiple of SUM, whatever that is. */
+void want_gemm_w4a8(Problem *p)
+{
+    IN(A);
+    IN(SA);
+    IN(SUM);
+    IN(W);
+    IN(SW);
+    IN(ZERO);
+    WANT(C);
+    SIZE(M);
+    SIZE(N);
+    SIZE(K);
+    SIZE(GROUPS);
+    int64_t group = K / GROUPS, half = group / 2;
+    for (int64_t m = 0; m < M; m++)
+        for (int64_t n = 0; n < N; n++) {
+            double sum = 0;
+            for (int64_t g = 0; g < GROUPS; g++) {
+                double dots = 0;
+                for (int64_t in = 0; in < group; in++) {
+                    int two = (int)W[n * K / 2 + g * half + in % half];
+                    dots += (in < half ? two & 15 : two >> 4) * A[m * K + g * group + in];
+                }
+                sum += SW[g * N + n] * (SA[m * GROUPS + g] * dots - ZERO[g * N + n] * SUM[m * GROUPS + g]);
+            }
+            C[m * N + n] = sum;
+        }
+}
+
+/* The integers, and times their scale the sums of their groups. */
+void want_quantize_groups(Problem *p)
+{
+    IN(X);
+    WANT(A);
+    WANT(SA);
+    WANT(SUM);
+    SIZE(M);
+    SIZE(K);
+    SIZE(GROUPS);
+    int64_t group = K / GROUPS;
+    for (int64_t at = 0; at < M * GROUPS; at++) {
+        float most = 0;
+        double sum = 0;
+        for (int64_t k = at * group; k < (at + 1) * group; k++) most = fmaxf(most, fabsf((float)X[k]));
+        float times = most > 1e-36f ? 127 / most : 0;
+        for (int64_t k = at * group; k < (at + 1) * group; k++) sum += A[k] = nearbyintf((float)X[k] * times);
+        SA[at] = most / 127;
+        SUM[at] = (double)(most / 127) * sum;
+    }
+}
+
 /* A scale for each column of C. */
 void want_gemm_w8(Problem *p)
 {

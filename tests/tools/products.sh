@@ -134,4 +134,14 @@ halves znver1
 halves x86-64-v3
 grep -q 'vcvtph2ps.*(' half.s || fail "x86-64-v3: no conversion from f16 loads"
 
+# Rows of a softmax in 16 bits: their maximum is speculated where a power of any exponent is one instruction.
+# speculates PROCESSOR: the schedule has the branch in which a row is computed as written
+speculates() {
+    expect 0 "" "$tilec" "$root/examples/kernels/softmax.tile" --kernel=softmax --cpu="$1" --emit=schedule -D T=f16 \
+        -D N=4096 -o softmax.txt
+    grep -q '^ *[0-9]* if$' softmax.txt
+}
+speculates x86-64-v4 || fail "x86-64-v4: the maximum of a softmax is not speculated"
+! speculates x86-64-v3 || fail "x86-64-v3: the maximum of a softmax is speculated"
+
 finish

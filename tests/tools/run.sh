@@ -84,6 +84,11 @@ for t in cpu interp; do
     done
 done
 
+# quantize_groups: 127 divided by what is almost 0 overflows, and -1 would be what is left of an infinity in 8 bits
+expect 0 "" "$tilec" run "$root/examples/kernels/gemm_w4a8.tile" --kernel=quantize_groups --in 'X=random:f32[1,128]:1:-1e-37:1e-37' \
+    --set=T=f32 --set=GROUPS=1 --out A=groups.npy
+[ "$(elements groups.npy 128 | od -An -v -tu1 | tr -d ' \n0')" = "" ] || fail "quantize_groups: elements of a group that is almost 0"
+
 # integers without a range are drawn within the axes that they pick from, whatever is done to them before; where a range is given, it holds
 cat >picks.tile <<'T'
 kernel picks(in i32 I[K], in i32 J[K], in i32 B[K1], in i32 L[K], in f32 X[N], out f32 Y[K], const int WHAT = 0) grid (1) {

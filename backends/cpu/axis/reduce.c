@@ -136,13 +136,24 @@ static LLVMValueRef add_product(Eval *e, const Instr *product, LLVMValueRef sum,
 
 /* --- maxima in which a NaN need not show --------------------------------------------------------------- */
 
+/* The sum by which i divides the row `powers`: by a quotient, or as its product with a quotient by the sum,
+ * as results of 16 bits have it (kernel_reciprocal). */
+static const Instr *divisor_of(const Instr *i, const Value *powers)
+{
+    if (i->n_operands != 2 || ir_operand(i, 0) != powers) return NULL;
+    if (i->op == OP_DIV) return eval_repeated(ir_operand(i, 1), OP_REDUCE_SUM);
+    const Instr *x = i->op == OP_MUL ? ir_operand(i, 1)->def : NULL;
+    if (x && x->op == OP_BROADCAST) x = ir_operand(x, 0)->def;
+    const Instr *sum = x && x->op == OP_DIV ? ir_operand(x, 1)->def : NULL;
+    return sum && sum->op == OP_REDUCE_SUM && !ir_attr_int(sum, ATTR_DROP, 0) ? sum : NULL;
+}
+
 /* Whether all that uses `powers`, a row of them, are their sum and their quotients by it. */
 static bool sum_and_quotients(const Value *powers, const Instr *max)
 {
     for (const Use *u = powers->uses; u; u = u->next) {
         const Instr *i = u->user, *sum = i;
-        if (i->op == OP_DIV && ir_operand(i, 0) == powers)
-            sum = eval_repeated(ir_operand(i, 1), OP_REDUCE_SUM);
+        if (i->op == OP_DIV || i->op == OP_MUL) sum = divisor_of(i, powers);
         if (!sum || sum->op != OP_REDUCE_SUM || ir_operand(sum, 0) != powers ||
             ir_attr_int(sum, ATTR_AXIS, 0) != ir_attr_int(max, ATTR_AXIS, 0))
             return false;

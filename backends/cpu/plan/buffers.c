@@ -243,14 +243,16 @@ static void join_carried(Plan *p, Steps *in)
             if (!c) continue;
             Buf *y;
             if (s->kind == STEP_FOR) {
-                join(c, plan_info(p, i->blocks[0]->args[k + 1])->buf, NULL, NULL);
+                Buf *arg = plan_info(p, i->blocks[0]->args[k + 1])->buf;
+                join(c, arg, NULL, NULL);
                 if ((y = operand_buf(p, i->blocks[0]->last, k))) join(c, y, NULL, NULL);
-                if ((y = operand_buf(p, i, k + 3))) join(c, y, NULL, NULL);
+                if ((y = operand_buf(p, i, k + 3))) join(c, y, arg, y);
             } else if (s->kind == STEP_WHILE) {
                 join(c, plan_info(p, i->blocks[1]->args[k])->buf, NULL, NULL);
                 if (ir_operand(i->blocks[0]->last, k + 1) == i->blocks[0]->args[k])
                     join(c, s->carried2[k], c, s->carried2[k]);
                 if ((y = operand_buf(p, i->blocks[1]->last, k))) join(s->carried2[k], y, NULL, NULL);
+                if ((y = operand_buf(p, i, k))) join(s->carried2[k], y, s->carried2[k], y);
             } else {
                 for (int b = 0; b < 2; b++)
                     if ((y = operand_buf(p, i->blocks[b]->last, k))) join(c, y, NULL, NULL);
@@ -259,7 +261,9 @@ static void join_carried(Plan *p, Steps *in)
     }
 }
 
-/* Carried buffers: the argument lives in the body from its start; the result from the end of the step on. */
+/* Carried buffers: the result lives from the end of the step on. The argument of a loop's first block is
+ * written where the step begins, one after the other, so it must not take the place of what another one is
+ * still to be written from; that of a while's body lives from the end of its condition on. */
 static void carried_lives(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
@@ -271,7 +275,7 @@ static void carried_lives(Plan *p, Steps *in)
             if (c->last < s->end) c->last = s->end;
             for (int b = 0; b < i->n_blocks && s->kind != STEP_IF; b++) {
                 Buf *a = plan_info(p, i->blocks[b]->args[k + (s->kind == STEP_FOR)])->buf;
-                int begin = b == 1 && s->blocks[0]->last ? s->blocks[0]->last->end : s->pos + 1;
+                int begin = b == 1 && s->blocks[0]->last ? s->blocks[0]->last->end : s->pos;
                 a->first = begin;
                 if (a->last < begin) a->last = begin;
             }
@@ -422,6 +426,7 @@ static void print_product(const Plan *p, const Step *s, Text *out)
         s->zero_acc ? " zero" : "");
     if (!s->thin && s->a->form == FORM_DENSE) text_puts(out, "A as it lies, ");
     if (!s->thin && s->a->in_memory) text_puts(out, "A from memory where in range, ");
+    if (s->mma == MMA_I8_PAIRS) text_puts(out, "by sums of pairs that fit 16 bits, instead of ");
     mma_unit_print(p->target, s->instr, out);
     if (s->thin || p->amx) return;
     text_printf(out, "; %d sums in %d registers, %lld deep with %lld KB packed for a second cache of %lld KB",

@@ -79,7 +79,8 @@ LLVMValueRef mma_multiply_add(MmaProduct *x, LLVMValueRef acc, LLVMValueRef a, L
     case MMA_AMX_BF16: /* amx_product */
     case MMA_AMX_F16:
     case MMA_AMX_I8:
-    case MMA_I8_THIN: /* thin_emit */
+    case MMA_I8_PAIRS: /* thin_emit */
+    case MMA_I8_THIN:
     case MMA_F32:
     case MMA_F64: break;
     }
@@ -334,7 +335,9 @@ static void emit_function(Kernel *x, LLVMValueRef f)
 void mma_emit(Gen *g, Step *s)
 {
     if (s->thin) {
+        g->reduces_strength = true;
         thin_emit(g, s);
+        g->reduces_strength = false;
         return;
     }
     if (s->joined) return;

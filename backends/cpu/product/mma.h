@@ -85,6 +85,9 @@ void thin_emit(Gen *, Step *);
 /* thin_tables.c: the value of 4 bits of which the left operand of a product is a table along K; NULL: it is
  * none. */
 Value *mma_table(const Plan *, MmaKind, Value *);
+/* thin_pairs.c: the largest sum of two products of the 8-bit operands, where the processor has an instruction
+ * for such sums and they fit its 16 bits, and whether the left operand is the unsigned one; else 0. */
+int mma_pairs(const Plan *, const Instr *, bool *a_is_unsigned);
 /* The product together with which the next one of the block, `s`, is computed; NULL: none. */
 Step *mma_before(const Steps *in, const Step *s);
 /* repeat.c: whether the instruction may be computed again, as it changes nothing. */
@@ -109,6 +112,8 @@ Buf *plan_in_place(Plan *, Value *a, DType);
  * of it is in range. */
 bool in_place_window(const Func *, const Instr *mma, int64_t depth);
 
+/* as_written.c: rows whose maximum need not be speculated, before the plan. */
+void cpu_as_written(Func *, const CpuTarget *);
 /* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
 void cpu_few_rows(Session *, Func *);
 /* keep.c: the part of an operand B, in groups of rows, that programs pack: others find it packed. */

@@ -13,6 +13,7 @@ DType mma_operand_type(MmaKind k, const Value *v)
     case MMA_AMX_F16: return DT_F16;
     case MMA_I16_PAIRS: return DT_I16;
     case MMA_AMX_I8:
+    case MMA_I8_PAIRS:
     case MMA_I8_THIN:
     case MMA_I8_QUADS: return v->type->dtype;
     }

@@ -20,10 +20,13 @@ enum {
 
 /* The units in which a thin product may run instead of the one that multiplies packed operands, best first.
  */
-static int kinds_for(const CpuTarget *t, MmaKind k, MmaKind *out)
+static int kinds_for(const Plan *p, const Instr *i, MmaKind k, MmaKind *out)
 {
+    const CpuTarget *t = p->target;
+    bool a_is_unsigned;
     int n = 0;
     if ((k == MMA_I16_PAIRS || k == MMA_I8_QUADS) && !t->arm && t->has & CPU_VNNI) out[n++] = MMA_I8_THIN;
+    if (k == MMA_I16_PAIRS && mma_pairs(p, i, &a_is_unsigned)) out[n++] = MMA_I8_PAIRS;
     if (k == MMA_I8_QUADS && !t->arm) out[n++] = MMA_I16_PAIRS;
     if (k == MMA_F32 || k == MMA_F64 || k == MMA_I16_PAIRS || k == MMA_BF16_PAIRS) out[n++] = k;
     if (k == MMA_BF16_PAIRS) out[n++] = MMA_F32;
@@ -46,7 +49,7 @@ static Thinness thinness_in(Plan *p, const Instr *i, MmaKind k)
     bool whole_dots = deep % (lanes * group) == 0;
     if (is_virtual(p, i, b, m, false)) {
         bool strips = plan_natural_axis(p, b) == 1;
-        if (strips && n % lanes == 0 && deep % group == 0) return THIN_STRIPS;
+        if (strips && k != MMA_I8_PAIRS && n % lanes == 0 && deep % group == 0) return THIN_STRIPS;
         if (!strips && whole_dots && n >= LEAST_COLUMNS) return THIN_DOTS;
     }
     if (m < LEAST_COLUMNS || !whole_dots || plan_natural_axis(p, a) != 1) return THIN_NONE;
@@ -57,7 +60,7 @@ static Thinness thinness_in(Plan *p, const Instr *i, MmaKind k)
 Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
 {
     MmaKind kinds[4];
-    int n = kinds_for(p->target, *kind, kinds);
+    int n = kinds_for(p, i, *kind, kinds);
     for (int k = 0; k < n; k++) {
         Thinness t = thinness_in(p, i, kinds[k]);
         if (t == THIN_NONE) continue;
@@ -293,7 +296,8 @@ void thin_init(Thin *t, Gen *g, Step *s)
         .n = r->shape[!turned],
         .k = b->type->shape[turned] };
     if (turned) thin_index(t);
-    for (t->rows = t->index ? MOST_OF_TABLES : MOST_AT_ONCE; t->m % t->rows; t->rows--);
+    thin_find_pairs(t);
+    for (t->rows = t->index || t->pairs ? MOST_OF_TABLES : MOST_AT_ONCE; t->m % t->rows; t->rows--);
     t->inverts = thin_inverts(s);
     t->vec = gen_type(g, r->dtype, t->lanes);
 }

@@ -39,6 +39,12 @@ typedef struct Windows {
     bool too_many;
 } Windows;
 
+/* Sums of 16 bits that are still to be added to those of 32, and the largest that they may be; NULL: none. */
+typedef struct Waiting {
+    LLVMValueRef sums;
+    int largest;
+} Waiting;
+
 typedef struct Thin {
     Gen *g;
     Step *s;
@@ -59,7 +65,10 @@ typedef struct Thin {
     Value *index;       /* not NULL: B is a table of this (thin_index), */
     Value *bits;        /* which is bits `shift` and on of this */
     int shift;
-    struct Thin *with; /* a product that goes on from these sums, which are computed at once; or NULL */
+    int pairs;             /* of MMA_I8_PAIRS: the largest sum of two products (mma_pairs), */
+    bool packed_is_signed; /* and which operand is the unsigned one; */
+    Waiting *waiting;      /* for each sum, what will be added to it */
+    struct Thin *with;     /* a product that goes on from these sums, which are computed at once; or NULL */
 } Thin;
 
 /* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.
@@ -92,6 +101,12 @@ int thin_halves(const Thin *);
 void thin_vectors_of_halves(Thin *, LLVMValueRef k, LLVMValueRef column, LLVMValueRef *b);
 LLVMValueRef thin_load_halves(Thin *, LLVMValueRef ptr, int vectors);
 void thin_store_halves(Thin *, LLVMValueRef v, LLVMValueRef ptr, int vectors);
+
+/* thin_pairs.c: finds `pairs`. acc and what waits, which may then wait no more, and the products of a vector
+ * of the packed operand and of the other one, which may wait; acc and all that waits. */
+void thin_find_pairs(Thin *);
+LLVMValueRef thin_add_pairs(Thin *, Waiting *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef thin_add_waiting(Thin *, Waiting *, LLVMValueRef acc);
 
 /* thin_strips.c: the product in strips, and the columns that a window is read by. */
 void thin_strips(Thin *);

@@ -211,6 +211,7 @@ bool thin_blocks(Gen *g, Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMVal
     Blocks x = { .g = g, .loop = loop, .lo = lo, .step = step };
     Loop l;
     if (!fits(&x)) return false;
+    g->reduces_strength = true;
     Thin of = common(&x);
     x.stage = gen_alloca(
         g, LLVMArrayType2(of.vec, (uint64_t)(x.times * x.bytes / g->target->vector_bytes)), "stage");
@@ -220,5 +221,6 @@ bool thin_blocks(Gen *g, Step *loop, LLVMValueRef lo, LLVMValueRef step, LLVMVal
     by_columns(&x, &of, whole);
     one_by_one(&x, whole, n);
     gen_loop_end(g, &l);
+    g->reduces_strength = false;
     return true;
 }

@@ -33,13 +33,43 @@ static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int bloc
     return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
 }
 
+/* Of a and b, in each of their halves of 16 bytes, the sums of the two halves of blocks of `block` lanes. */
+static LLVMValueRef add_within(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
+{
+    int low[64], high[64], n = t->lanes, of_half = n / 2, half = block / 2;
+    for (int j = 0; j < n; j++) {
+        int in = j % of_half, from = in / half * block % of_half + in % half;
+        low[j] = j / of_half * of_half + from + (in >= of_half / 2 ? n : 0);
+        high[j] = low[j] + half;
+    }
+    return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
+}
+
+/* The sums of the lanes of n vectors of 32 bytes, as many as each has lanes. Shuffles within the halves of a
+ * register take less time than those across, so the two halves are added last. */
+static LLVMValueRef sums_of_all_lanes(Thin *t, LLVMValueRef *x, int n)
+{
+    int low[64], high[64], of_half = n / 2;
+    for (int block = of_half; block > 1; block /= 2)
+        for (int k = 0; k < n * block / of_half / 2; k++) x[k] = add_within(t, x[2 * k], x[2 * k + 1], block);
+    for (int j = 0; j < n; j++) {
+        low[j] = j % of_half + j / of_half * n;
+        high[j] = low[j] + of_half;
+    }
+    return add(t, gen_shuffle(t->g, x[0], x[1], low, n), gen_shuffle(t->g, x[0], x[1], high, n));
+}
+
 /* The sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes: halves are
- * added first, of two vectors at once. */
+ * added first, of two vectors at once. Of integers the order of the additions does not show; that of floats
+ * is the same for any n. */
 static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
 {
+    enum { HALVES = 32 };
     int block = t->lanes;
     LLVMValueRef x[MAX_SUMS];
     memcpy(x, v, (size_t)n * sizeof *x);
+    if (n == t->lanes && t->g->target->vector_bytes == HALVES && !dtype_is_float(t->as))
+        return sums_of_all_lanes(t, x, n);
     for (; n > 1; n /= 2, block /= 2)
         for (int k = 0; k < n / 2; k++) x[k] = add_halves(t, x[2 * k], x[2 * k + 1], block);
     for (; block > 1; block /= 2) x[0] = add_halves(t, x[0], NULL, block);
@@ -137,6 +167,44 @@ static LLVMValueRef ahead_of(Thin *t, int i, LLVMValueRef k, LLVMValueRef column
     return LLVMBuildSelect(g->b, within, gen_int(g, ahead), more, "");
 }
 
+/* Whether the columns of a window are a line each, as groups of weights of 4 bits are. Memory delivers single
+ * lines of many rows in less than half the time that it takes for as many lines side by side, so that the
+ * window is fetched with those of the next iterations, PIECE bytes of a column at once. Where AVX-512 is,
+ * single lines were as fast (bench/results/cpu.md). */
+enum { PIECE = 256, LINES_OF_PIECE = PIECE / LINE };
+static bool in_pieces(const Thin *t, int i)
+{
+    int64_t bytes = t->k * dtype_bytes(t->windows.w[i]->dtype);
+    return !t->g->target->avx512 && !t->in_order && bytes == LINE && t->n % LINES_OF_PIECE == 0;
+}
+
+/* Asks for `each` lines beside columns from `column` on: in as many iterations as a piece has lines, all
+ * lines of the next pieces of all columns are asked for, one column after the other. Behind the end of the
+ * tensor's rows the next ones are those of the next window. */
+static void fetch_pieces(Thin *t, int i, LLVMValueRef column, int each)
+{
+    Gen *g = t->g;
+    const Window *w = t->windows.w[i];
+    LLVMValueRef stride = thin_stride(w), lines = gen_int(g, LINES_OF_PIECE);
+    int axis = w->axis[stride == w->stride[0]], element = dtype_bytes(w->dtype);
+    LLVMValueRef end = gen_imul(g, memory_extent(g, w->m.param, axis), element);
+    LLVMValueRef at = gen_imul(g, gen_scalar_i64(g, w->m.idx[axis]), element);
+    LLVMValueRef in = LLVMBuildURem(g->b, at, gen_int(g, PIECE), "");
+    LLVMValueRef piece = LLVMBuildSub(g->b, gen_int(g, PIECE), in, ""); /* the next one, from `at` */
+    LLVMValueRef other = LLVMBuildSub(g->b, gen_imul(g, stride, t->n), end, "");
+    LLVMValueRef within = icmp(g, LLVMIntSLT, gen_iadd(g, at, piece), end);
+    piece = gen_iadd(g, piece, LLVMBuildSelect(g->b, within, gen_int(g, 0), other, ""));
+    LLVMValueRef first = LLVMBuildUDiv(g->b, gen_imul(g, in, t->n), gen_int(g, PIECE), "");
+    LLVMValueRef of = gen_iadd(g, first, LLVMBuildUDiv(g->b, column, lines, ""));
+    LLVMValueRef line = gen_imul(g, LLVMBuildURem(g->b, column, lines, ""), LINE);
+    LLVMValueRef to = gen_ptr(g, thin_place(t, w, gen_int(g, 0), of), gen_iadd(g, piece, line));
+    for (int c = 0; c < each; c++, to = gen_ptr(g, to, gen_int(g, LINE))) {
+        if (c > 0 && c % LINES_OF_PIECE == 0)
+            to = gen_ptr(g, to, LLVMBuildSub(g->b, stride, gen_int(g, PIECE), ""));
+        memory_prefetch(g, to, w->locality);
+    }
+}
+
 /* Asks for the lines that come BYTES_AHEAD later than `width` elements of some columns: for its part of them,
  * where there are several groups of rows. */
 static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, int width)
@@ -148,6 +216,10 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     for (int i = 0; t->whole && i < t->windows.n; i++) {
         const Window *w = t->windows.w[i];
         if (!thin_fetches(t, i)) continue;
+        if (in_pieces(t, i)) {
+            fetch_pieces(t, i, gen_iadd(g, column, first), each);
+            continue;
+        }
         LLVMValueRef ahead = ahead_of(t, i, k, column, columns);
         for (int c = 0; c < each; c++) {
             LLVMValueRef at = thin_place(t, w, k, gen_iadd(g, column, gen_iadd(g, first, gen_int(g, c))));
@@ -157,6 +229,9 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     }
 }
 
+/* Sums of pairs take two registers for each sum. LLVM would load the rows of the packed operand once for all
+ * columns and keep them, for which AVX2 has no registers left: their loads stay where they are, as those of
+ * tables do (is_ordered in thin_tables.c). */
 static void dot_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;
@@ -169,7 +244,10 @@ static void dot_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, in
             for (int r = 0; r < t->rows; r++) {
                 LLVMValueRef from = thin_a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
                 LLVMValueRef a = gen_load(g, t->as, vector, from), b = part(g, x, at, vector, vector);
-                acc[c * t->rows + r] = thin_multiply_add(t, acc[c * t->rows + r], a, b);
+                LLVMSetVolatile(a, t->pairs && t->rows > 1);
+                LLVMValueRef *to = &acc[c * t->rows + r];
+                *to = t->pairs ? thin_add_pairs(t, &t->waiting[c * t->rows + r], *to, a, b)
+                               : thin_multiply_add(t, *to, a, b);
             }
     }
 }
@@ -230,9 +308,12 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
     Table table[MAX_SUMS], next[MAX_SUMS];
     Loop l;
     int n = columns * t->rows, width = dot_width(t);
+    Waiting waiting[MAX_SUMS] = { { NULL, 0 } };
+    t->waiting = waiting;
     tables_of(t, column, columns, table);
     if (t->with) {
         t->with->row = t->row;
+        t->with->waiting = waiting;
         tables_of(t->with, column, columns, next);
     }
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), width);
@@ -244,6 +325,7 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
     fetch_lines(t, k, column, columns, width);
     add_step(t, k, width, column, columns, table, acc);
     if (t->with) add_step(t->with, k, width, column, columns, next, acc);
+    for (int c = 0; t->pairs && c < n; c++) acc[c] = thin_add_waiting(t, &waiting[c], acc[c]);
     LLVMBasicBlockRef latch = gen_here(g);
     for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
     gen_loop_end(g, &l);

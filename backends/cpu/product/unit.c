@@ -50,6 +50,7 @@ static bool takes(const CpuTarget *t, MmaKind k, DType a, DType b)
     case MMA_AMX_F16: return a == DT_F16 && b == DT_F16;
     case MMA_F32: return !is_8_bits(a) && a != DT_F64;
     case MMA_F64: return a == DT_F64;
+    case MMA_I8_PAIRS:
     case MMA_I8_THIN: return false; /* thin.c takes it itself */
     }
     return false;

@@ -75,15 +75,27 @@ static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index *
     return v;
 }
 
+/* Whether registers of two elements that follow each other are one of the stored tile that is broadcast. What
+ * is measured depends on the answer, so that entries of tables are found where text is not made either. */
+static bool repeats_stored(const Paired *r, const Value *v)
+{
+    Emit *e = r->e;
+    Index *a, *b;
+    const bool measure = e->measure;
+    e->measure = false;
+    const bool repeats = broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && index_equal(a, b);
+    e->measure = measure;
+    return repeats;
+}
+
 /* Whether a word with two elements of v costs no conversion of its own. */
 static bool has_words(const Paired *r, const Value *v)
 {
-    Index *a, *b;
     uint32_t bits;
     if (v->type->kind != TYPE_TILE || per_word(v->type->dtype) != 2) return false;
     if (in_run(r, v) || stored_alike(r, v) || paired_constant(r, v, &bits) || paired_repeated(r, v))
         return true;
-    return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && index_equal(a, b);
+    return repeats_stored(r, v);
 }
 
 bool paired_bytes(const Paired *r, const Value *v)

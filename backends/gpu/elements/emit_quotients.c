@@ -36,7 +36,7 @@ bool quotients_wanted(const Paired *r, const Instr *i)
         ir_attr(i, ATTR_APPROX) || paired_repeated(r, ir_operand(i, 0)))
         return false;
     const Value *one = one_divisor(r, i);
-    return one ? !ir_is_const_float(one, &c) : divided_alike(r, i);
+    return one ? !ir_is_const_float(one, &c) || (c >= 0x1p-24 && c <= 0x1p24) : divided_alike(r, i);
 }
 
 enum { MOST_STEPS = 8 }; /* so many operations behind a quotient are looked at */

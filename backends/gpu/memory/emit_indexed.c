@@ -21,7 +21,7 @@ typedef struct Indexed {
     const Instr *instr;
     MemParts m;
     const Layout *l; /* the layout of the elements; NULL: there is one element */
-    DType d;
+    DType d, bits;   /* of an element; in which a gather has it until words are packed */
     bool atomic;
     int64_t sem;
     /* the condition that selects one of the threads that hold an element; "": all threads do the access */
@@ -65,11 +65,20 @@ static void declare_old(Emit *e, Indexed *x)
     }
 }
 
+/* What elements hold that are not accessed: bits of their type where gathered elements stay bits. */
+static const char *padding(Emit *e, const Indexed *x)
+{
+    const char *pad = pad_value(e, x->m.pad, x->d);
+    if (!x->m.pad || x->bits == x->d) return pad;
+    return str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(x->d), dtype_name(x->bits))), pad);
+}
+
 /* Emits the access at pointer p. `old` receives the previous value. */
 static void access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
 {
     const MemParts *m = &x->m;
-    const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
+    const char *d = dtype_name(x->instr->op == OP_GATHER ? x->bits : x->d),
+               *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
     if (x->instr->op == OP_GATHER) line(e, "%s = %s(%s);", old, use(e, str(e, "ldg_%s", d)), p);
     else if (x->instr->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", d)), p, v);
     else if (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE)
@@ -201,7 +210,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
         return NULL;
     }
     const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x");
-    line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
     access(e, x, old, p, r);
@@ -215,21 +224,13 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     return old;
 }
 
-/* Emits the accesses to the words in shared memory, and opens the block of those to memory where a launch
- * of few programs makes these instead. False: no launch does. */
-static bool access_gathered(Emit *e, Indexed *x, void (*all)(Emit *, const Indexed *, const char *))
+/* The word of elements that were accessed. The halves of gathered floats come together where the C compiler
+ * does not see it: else it would take the word apart again and keep a register for each of them. */
+static const char *word_of(Emit *e, const Indexed *x, const char *const *xs, int n)
 {
-    bool others = emit_gathered_some(e, x->instr);
-    x->gathered = true;
-    if (others) line(e, "if (%s) {", emit_gathers(e, x->m.param));
-    e->indent += others;
-    all(e, x, NULL);
-    x->gathered = false;
-    if (!others) return false;
-    e->indent--;
-    line(e, "} else {");
-    e->indent++;
-    return true;
+    if (x->bits != x->d && n == 2 && per_word(x->d) == 2 && e->target->kind == TARGET_CUDA)
+        return str(e, "%s(%s, %s, 0x5410u)", use(e, "byte_perm"), xs[0], xs[1]);
+    return pack_expr(e, x->bits, xs, n);
 }
 
 static void access_all(Emit *e, const Indexed *x, const char *base)
@@ -252,11 +253,28 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
         }
         if (x->gathered) { /* nobody asks for old values */
         } else if (x->result && x->l)
-            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), pack_expr(e, x->d, xs, here));
+            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
+}
+
+/* Emits the accesses to the words in shared memory, and opens the block of those to memory where a launch
+ * of few programs makes these instead. False: no launch does. */
+static bool access_gathered(Emit *e, Indexed *x)
+{
+    bool others = emit_gathered_some(e, x->instr);
+    x->gathered = true;
+    if (others) line(e, "if (%s) {", emit_gathers(e, x->m.param));
+    e->indent += others;
+    access_all(e, x, NULL);
+    x->gathered = false;
+    if (!others) return false;
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    return true;
 }
 
 /* The vector of elements that one access moves. v->n is 1 where elements go one by one. */
@@ -318,6 +336,31 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
         line(e, "%s[%s] = %s[%d];", from, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, words, k);
     }
     end_block(e);
+}
+
+/* One access for elements of a lane that follow each other and have equal indices, such as weights of
+ * channels of many elements each. False: they have not. */
+static bool access_alike(Emit *e, const Indexed *x, const char *base)
+{
+    LayoutVector v;
+    Index *c[TILE_MAX_RANK];
+    int axis, n = x->l && x->result ? kernel_alike_run(e->f, x->instr, &axis) : 1, pw = per_word(x->d);
+    if (n < 2 || vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), &v) < 2) return false;
+    bool follow;
+    const char *old = tmp(e, "x"), *at, *same[4] = { old, old, old, old };
+    begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v.n);
+    Index *r = vector_base(e, x->l, &v, "v", &follow);
+    const char *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at), *word = old;
+    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
+    if (*cond) line(e, "if (%s)", cond);
+    access(e, x, old, p, r);
+    if (pw > 1) line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), word_of(e, x, same, pw));
+    for (int k = 0; k < (int)v.n; k += pw) {
+        const char *to = index_text(e, vector_reg(e, &v, r, k));
+        line(e, "%s[%s] = %s;", x->result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, word);
+    }
+    end_block(e);
+    return true;
 }
 
 /* Gathers records of three words by two accesses each, for all three gathers at the first of them. False:
@@ -396,6 +439,15 @@ static void acquire(Emit *e)
     memory_barrier(e);
 }
 
+/* Whether a lane repeats the operation until it succeeds: a loop of compare and swap, or a wait. */
+static bool repeats(const Indexed *x)
+{
+    if (!x->atomic || x->instr->op != OP_ATOMIC_RMW) return false;
+    int64_t rmw = ir_attr_int(x->instr, ATTR_RMW, 0);
+    return (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE) || dtype_bits(x->d) == 16 ||
+           (dtype_is_float(x->d) && (rmw == RMW_MAX || rmw == RMW_MIN));
+}
+
 void emit_indexed(Emit *e, Instr *i)
 {
     if (ir_is_semaphore(i) && ir_attr(i, ATTR_WRITER)) {
@@ -409,6 +461,7 @@ void emit_indexed(Emit *e, Instr *i)
     emit_writer_done(e, x.m.param);
     x.d = x.m.tensor->type->dtype;
     x.l = layout_of_all(e, i, &x.m);
+    x.bits = i->op == OP_GATHER && x.l ? bits_type(x.d) : x.d;
     LayoutVector v;
     vector_of(e, &x, &v);
     note_indexed(e, i->op != OP_GATHER, x.m.param, x.l, &v);
@@ -417,12 +470,12 @@ void emit_indexed(Emit *e, Instr *i)
     declare_old(e, &x);
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
-    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0,
-         both = gathered && access_gathered(e, &x, access_all);
-    if (gathered && !both) return;
-    if (v.n > 1) access_vectors(e, &x, base, &v);
-    else if (!access_threes(e, &x, base)) access_all(e, &x, base);
+    bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x);
+    if (gathered && !both) { /* all of them went to shared memory */
+    } else if (v.n > 1) access_vectors(e, &x, base, &v);
+    else if (!access_threes(e, &x, base) && !access_alike(e, &x, base)) access_all(e, &x, base);
     if (both) end_block(e);
+    if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }

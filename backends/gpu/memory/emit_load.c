@@ -1,6 +1,6 @@
 /* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
  * AMD's buffers, by element. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/memory/emit_along.h"
 #include "backends/gpu/memory/emit_interleaved.h"
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
@@ -349,7 +349,7 @@ void emit_load(Emit *e, Instr *i)
     Window w;
     ir_mem_parts(i, &m);
     keep_order(e, i);
-    if (emit_interleaved_load(e, i)) return;
+    if (emit_along_load(e, i) || emit_interleaved_load(e, i)) return;
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w);

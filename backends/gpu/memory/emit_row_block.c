@@ -121,9 +121,10 @@ static void begin_elements(const RowBlock *b)
     Emit *e = b->e;
     line(e, "else {");
     e->indent++;
-    line(e, "for (i32 k = warp; k < %s; k += %d) {", b->rows ? b->rows : str(e, "%d", b->n), e->threads / 32);
+    line(e, "for (i32 k = warp; k < %s; k += %d) {", b->rows && !b->filled ? b->rows : str(e, "%d", b->n),
+        e->threads / 32);
     e->indent++;
-    if (b->before) line(e, "if (%s + k < 0) continue;", b->before);
+    if (b->before && !b->filled) line(e, "if (%s + k < 0) continue;", b->before);
     line(e, "for (i32 j = lane; j < %lld; j += 32) {", (long long)b->row);
     e->indent++;
     line(e, "const %s *const at = %s + k * (i64)%s + %s;", pointee(b->bits), b->ptr, b->stride, in_row(b));
@@ -216,65 +217,6 @@ static bool load_pieces(const RowBlock *b, const Type *t, const char *to, const 
     return true;
 }
 
-/* Copies rows from memory to shared memory. */
-static void load_piece(const RowBlock *b)
-{
-    Emit *e = b->e;
-    const char *words = tmp(e, "piece");
-    line(e, "u32 %s[%d];", words, 4 * b->vectors);
-    begin_vectors(b);
-    line(e, "if (%s) %s(&%s[4 * v], (const u8 *)%s + at);", in_tile(b, b->left, 16),
-        window_load_fn(e, b->w, 16), words, b->ptr);
-    if (b->left)
-        line(e, "else if (at < %s) %s(&%s[4 * v], (const u8 *)%s + at, (u32)(%s - at));", b->left,
-            use(e, e->f->params[b->w->param].kind == PARAM_IN ? "ldg_nc_low_b128" : "ldg_low_b128"), words,
-            b->ptr, b->left);
-    end_blocks(e, 2);
-    barrier(e);
-    begin_vectors(b);
-    line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(b, NULL, 0), use(e, "sts_b128"), b->shared, words);
-    end_blocks(e, 2);
-    begin_elements(b);
-    line(e, "%s(to, %s(at));", use(e, str(e, "sts_%s", dtype_name(b->bits))),
-        use(e, str(e, "ldg_%s", dtype_name(b->bits))));
-    end_blocks(e, 3);
-    barrier(e);
-}
-
-bool emit_row_block_load(
-    Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *to)
-{
-    RowBlock b;
-    MemParts m;
-    if (!begin_block(&b, e, i, w, l, ptr)) return false;
-    ir_mem_parts(i, &m);
-    DType d = m.tensor->type->dtype;
-    note_wide(e, WAY_COPY, false, w, NULL, 16);
-    load_piece(&b);
-    note_elements(e, false, l, m.result->type, NULL);
-    if (load_pieces(&b, m.result->type, to, pad_value(e, m.pad, d))) return true;
-    const char *fn = use(e, b.words ? "lds_w32" : str(e, "lds_%s", dtype_name(b.bits))),
-               *pad = pad_value(e, m.pad, d);
-    if (m.pad && b.bits != d)
-        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(b.bits))), pad);
-    int regs = (int)layout_regs(l), per = per_word(d);
-    for (int g = 0; g < array_len(d, regs); g++) {
-        Index *c[TILE_MAX_RANK] = { 0 };
-        const char *xs[4];
-        int here = regs - g * per < per ? regs - g * per : per;
-        for (int k = 0; k < (b.words ? 1 : here); k++) {
-            Index *r = index_number(e, g * per + k);
-            coords_at(e, l, r, c);
-            const char *cond =
-                both_conditions(e, tile_condition(e, l, r, c), window_condition(e, w, c, true));
-            xs[k] = str(e, "%s(%s)", fn, element_place(&b, c, m.result->type));
-            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], b.words ? pad_word(e, m.pad, d) : pad);
-        }
-        line(e, "%s[%d] = %s;", to, g, b.words ? xs[0] : pack_expr(e, b.bits, xs, here));
-    }
-    return true;
-}
-
 /* The word of the elements that these registers hold, by one byte permutation for each two of their words. */
 static const char *word_of(const RowBlock *b, const char *from, const uint32_t *reg)
 {
@@ -302,6 +244,96 @@ static const char *word_of(const RowBlock *b, const char *from, const uint32_t *
             str(e, "%s[%u]", from, n > 1 ? words[w ? w : 1] : words[0]), which);
     }
     return all;
+}
+
+/* Reads whole words of elements of 1 and 2 bytes into a thread's registers, of a block that has zeros where
+ * nothing is in range; false: there are none. */
+static bool load_words(const RowBlock *b, const Type *t, const char *to)
+{
+    Emit *e = b->e;
+    uint32_t regs = layout_regs(b->l), *order = arena_array(&e->s->arena, uint32_t, regs),
+             *place = arena_array(&e->s->arena, uint32_t, regs);
+    int bytes = b->bytes < 4 && (b->filled || !b->w->masked) ? pieces_of(b, order) : 0,
+        in_word = per_word(b->bits);
+    if (!bytes) return false;
+    const char *words = tmp(e, "words");
+    line(e, "u32 %s[%u];", words, regs / (uint32_t)in_word);
+    for (uint32_t k = 0; k < regs; k++) {
+        place[order[k]] = k;
+        if (k % (uint32_t)(bytes / b->bytes)) continue;
+        Index *c[TILE_MAX_RANK] = { 0 };
+        coords_at(e, b->l, index_number(e, (int)order[k]), c);
+        line(e, "%s(&%s[%u], %s);", use(e, str(e, "lds_b%d", 8 * bytes)), words, k / (uint32_t)in_word,
+            element_place(b, c, t));
+    }
+    for (uint32_t g = 0; g < regs / (uint32_t)in_word; g++)
+        line(e, "%s[%u] = %s;", to, g, word_of(b, words, place + g * (uint32_t)in_word));
+    return true;
+}
+
+/* Copies rows from memory to shared memory. */
+static void load_piece(const RowBlock *b)
+{
+    Emit *e = b->e;
+    const char *words = tmp(e, "piece");
+    line(e, "u32 %s[%d];", words, 4 * b->vectors);
+    begin_vectors(b);
+    line(e, "if (%s) %s(&%s[4 * v], (const u8 *)%s + at);", in_tile(b, b->left, 16),
+        window_load_fn(e, b->w, 16), words, b->ptr);
+    if (b->left)
+        line(e, "else if (at < %s) %s(&%s[4 * v], (const u8 *)%s + at, (u32)(%s - at));", b->left,
+            use(e, e->f->params[b->w->param].kind == PARAM_IN ? "ldg_nc_low_b128" : "ldg_low_b128"), words,
+            b->ptr, b->left);
+    if (b->filled) line(e, "else for (int k = 0; k < 4; k++) %s[4 * v + k] = 0;", words);
+    end_blocks(e, 2);
+    barrier(e);
+    begin_vectors(b);
+    line(e, "if (%s) %s(%s + at, &%s[4 * v]);", in_tile(b, NULL, 0), use(e, "sts_b128"), b->shared, words);
+    end_blocks(e, 2);
+    begin_elements(b);
+    const char *from = str(e, "%s(at)", use(e, str(e, "ldg_%s", dtype_name(b->bits))));
+    if (b->filled)
+        from =
+            str(e, "k < %s%s ? %s : 0", b->rows, b->before ? str(e, " && %s + k >= 0", b->before) : "", from);
+    line(e, "%s(to, %s);", use(e, str(e, "sts_%s", dtype_name(b->bits))), from);
+    end_blocks(e, 3);
+    barrier(e);
+}
+
+bool emit_row_block_load(
+    Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *to)
+{
+    RowBlock b;
+    MemParts m;
+    if (!begin_block(&b, e, i, w, l, ptr)) return false;
+    ir_mem_parts(i, &m);
+    DType d = m.tensor->type->dtype;
+    note_wide(e, WAY_COPY, false, w, NULL, 16);
+    b.filled = b.rows && b.bytes < 4 && (!m.pad || kernel_is_zero(m.pad));
+    load_piece(&b);
+    note_elements(e, false, l, m.result->type, NULL);
+    if (load_words(&b, m.result->type, to)) return true;
+    if (load_pieces(&b, m.result->type, to, pad_value(e, m.pad, d))) return true;
+    const char *fn = use(e, b.words ? "lds_w32" : str(e, "lds_%s", dtype_name(b.bits))),
+               *pad = pad_value(e, m.pad, d);
+    if (m.pad && b.bits != d)
+        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(b.bits))), pad);
+    int regs = (int)layout_regs(l), per = per_word(d);
+    for (int g = 0; g < array_len(d, regs); g++) {
+        Index *c[TILE_MAX_RANK] = { 0 };
+        const char *xs[4];
+        int here = regs - g * per < per ? regs - g * per : per;
+        for (int k = 0; k < (b.words ? 1 : here); k++) {
+            Index *r = index_number(e, g * per + k);
+            coords_at(e, l, r, c);
+            const char *cond = both_conditions(
+                e, tile_condition(e, l, r, c), b.filled ? "" : window_condition(e, w, c, true));
+            xs[k] = str(e, "%s(%s)", fn, element_place(&b, c, m.result->type));
+            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], b.words ? pad_word(e, m.pad, d) : pad);
+        }
+        line(e, "%s[%d] = %s;", to, g, b.words ? xs[0] : pack_expr(e, b.bits, xs, here));
+    }
+    return true;
 }
 
 /* Writes whole words of a thread's registers to shared memory; false: they hold none. */

@@ -17,6 +17,7 @@ typedef struct RowBlock {
     DType bits;                  /* of an element */
     int n, bytes, vectors;       /* rows; of an element; of a thread */
     bool words;                  /* the elements of a word are in neighbouring registers */
+    bool filled;                 /* shared memory gets zeros where nothing is in range */
     bool apart;                  /* each row goes by the vectors around it (emit_row_gaps.c) */
     int whole;                   /* bytes at multiples of which each row begins and ends, 16 at most */
     int64_t row, all;            /* elements of a row; bytes of all rows */

@@ -412,8 +412,9 @@ void emit_slide(Emit *e, const Instr *i)
     const Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
     DType d = x->type->dtype;
     const char *to = declare_tile(e, ir_result(i)), *a = registers_of(e, x), *b = registers_of(e, y);
-    int start = (int)ir_attr_int(i, ATTR_START, 0), run = 16 / dtype_bytes(d), in_word = per_word(d),
-        words = run / in_word, whole = start / in_word, bytes = start % in_word * dtype_bytes(d);
+    int start = (int)ir_attr_int(i, ATTR_START, 0), in_word = per_word(d),
+        run = (int)ir_attr_int(i, ATTR_COUNT, 16 / dtype_bytes(d)), words = run / in_word,
+        whole = start / in_word, bytes = start % in_word * dtype_bytes(d);
     int runs = (int)layout_regs(layout_of(e, x)) / run;
     bool halves = byte_sum_takes(e, ir_result(i));
     const char *half[2] = { byte_sum_even(e, ir_result(i)), byte_sum_odd(e, ir_result(i)) };

@@ -130,6 +130,7 @@ void emit_store(Emit *e, Instr *i)
     if (x->type->kind == TYPE_SCALAR) {
         note_tensor(e, WAY_ONE, true, &w, NULL, NULL);
         store_scalar(e, &w, x, s.d, s.ptr, s.adds);
+        if (s.adds && dtype_bits(s.d) == 16) lanes_meet(e); /* each adds by compare and swap */
         return;
     }
     s.l = layout_of(e, x);
@@ -145,4 +146,5 @@ void emit_store(Emit *e, Instr *i)
     if (s.n > 1 && !window_whole_vectors(e, &w, s.n)) store_ragged(e, &s);
     else store_vectors(e, &s);
     if (shifted == SHIFT_PART) end_block(e);
+    if (s.adds && dtype_bits(s.d) == 16) lanes_meet(e); /* each adds by compare and swap */
 }

@@ -74,7 +74,8 @@ void window_of(Emit *e, const Instr *i, Window *w)
         for (int a = 0; a < w->rank; a++) w->offset[a] = m.idx[a];
     }
     const Param *p = &e->f->params[w->param];
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER);
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER),
+               *inside = ir_attr(i, ATTR_INSIDE);
     int at = 0;
     w->unit = w->unit_tile = -1;
     w->masked = ir_attr_int(i, ATTR_MASKED, 1);
@@ -85,6 +86,7 @@ void window_of(Emit *e, const Instr *i, Window *w)
         w->tile_axis[a] = -1;
         if (w->offset[a]->type->kind == TYPE_TILE) w->picked |= 1u << a;
         if (p->stride[a] == 1) w->unit = a;
+        if (inside && inside->v[a]) w->inside |= 1u << a;
         if (ext->v[a] == -1) continue;
         w->tile_axis[a] = at++;
     }
@@ -287,7 +289,7 @@ const char *window_condition(Emit *e, const Window *w, Index *const *c, bool ski
 {
     const char *x = "";
     for (int a = 0; w->masked && a < w->rank; a++)
-        if (!(w->picked >> a & 1) && (!skip_unit || a != w->unit))
+        if (!((w->picked | w->inside) >> a & 1) && (!skip_unit || a != w->unit))
             x = both_conditions(e, x, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     return x;
 }

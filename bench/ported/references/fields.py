@@ -110,6 +110,15 @@ def bsr_matvec(xp, ROW, COL, A, X, R, NB):
     return y
 
 
+def csr_spmv(xp, PTR, COL, VAL, X, R, N):
+    row = xp.searchsorted(PTR[1:], xp.arange(N), side="right")
+    y = xp.zeros((R,), dtype=VAL.dtype)
+    if hasattr(y, "index_add_"):
+        return y.index_add_(0, row, VAL * X[COL])
+    xp.add.at(y, row, VAL * X[COL])
+    return y
+
+
 def lennard_jones(xp, X, LIST, box, cut, N):
     d = X[:, None] - X[LIST]
     d = d - box * xp.round(d / box)

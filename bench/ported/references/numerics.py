@@ -70,6 +70,17 @@ def bicubic_upsample(xp, X, H, W, H2, W2):
     return matrix(H, H2) @ X @ matrix(W, W2).T
 
 
+def bilinear_x2(xp, X, H, W):
+    def places(n):
+        at = xp.clip((xp.arange(2 * n) + 0.5) * 0.5 - 0.5, 0.0, None)
+        low = xp.asarray(xp.floor(at), dtype=xp.int64)
+        return low, xp.clip(low + 1, 0, n - 1), at - low
+
+    (y0, y1, wy), (x0, x1, wx) = places(H), places(W)
+    rows = X[:, y0] + (X[:, y1] - X[:, y0]) * wy[:, None]
+    return rows[:, :, x0] + (rows[:, :, x1] - rows[:, :, x0]) * wx
+
+
 def grid_sample(xp, X, G, B, H, W):
     padded = xp.pad(X, ((0, 0), (0, 0), (1, 1), (1, 1)))
     x, y = ((G[..., 0] + 1) * W - 1) * 0.5, ((G[..., 1] + 1) * H - 1) * 0.5

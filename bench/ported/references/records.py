@@ -50,6 +50,11 @@ def nv12_to_rgb(xp, YY, UV, H, W):
     return xp.asarray(xp.stack([xp.clip(c >> 8, 0, 255) for c in rgb], -1), dtype=xp.uint8)
 
 
+def image_normalize(xp, X, MEAN, ISTD):
+    x = xp.stack([X[..., c] for c in range(3)], 1)
+    return (x * (1 / 255) - MEAN.reshape(3, 1, 1)) * ISTD.reshape(3, 1, 1)
+
+
 def _cube_root(n):
     """The largest whole number whose cube is not above n."""
     low, high = 0, 1 << 40

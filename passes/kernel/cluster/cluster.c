@@ -84,12 +84,19 @@ static bool one_row(const ClusterRows *r, const Type *t)
     return wide == 0 || (wide == 1 && type_elements(t) == r->row);
 }
 
+/* Whether each thread reads what it needs of an input, wherever its elements are. */
+static bool gathers_input(const Instr *i)
+{
+    MemParts m;
+    return i->op == OP_GATHER && ir_mem_parts(i, &m) && !m.token && !m.token_out;
+}
+
 static bool allowed(const Instr *i)
 {
     bool combined =
         i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
     if (combined || i->op == OP_ARGMAX || i->op == OP_ARGMIN || op_is_elementwise(i->op) ||
-        i->op == OP_LOAD || i->op == OP_STORE)
+        i->op == OP_LOAD || i->op == OP_STORE || gathers_input(i))
         return true;
     if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_BROADCAST) return true;
     if (i->op == OP_RETURN || i->op == OP_YIELD) return true;

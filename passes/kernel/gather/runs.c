@@ -19,6 +19,7 @@ typedef struct Runs {
     const Func *f;
     Ranges **ranges; /* NULL there until they are asked for */
     int axis, n, left;
+    bool anywhere; /* wherever a run begins: what is equal along it counts as a multiple */
 } Runs;
 
 enum { ALONG_NONE = -1, MOST_ASKED = 512 };
@@ -110,7 +111,7 @@ static unsigned run_of_elements(Runs *c, const Instr *i, int axis)
     return equal ? equal : divides ? run_divided(c, i, x[0]) : 0;
 }
 
-static unsigned run_of(Runs *c, const Value *v, int axis)
+static unsigned run_of_value(Runs *c, const Value *v, int axis)
 {
     const Instr *i = v->def;
     if (v->type->kind == TYPE_SCALAR)
@@ -125,10 +126,23 @@ static unsigned run_of(Runs *c, const Value *v, int axis)
     return run_of_elements(c, i, axis);
 }
 
+static unsigned run_of(Runs *c, const Value *v, int axis)
+{
+    unsigned r = run_of_value(c, v, axis);
+    return c->anywhere && r & RUN_EQUAL ? r | RUN_MULTIPLE : r;
+}
+
 static unsigned run_by(const Func *f, Ranges **ranges, const Value *v, int axis, int n)
 {
     Runs c = { .f = f, .ranges = ranges, .n = n, .left = MOST_ASKED };
     return run_of(&c, v, axis);
+}
+
+bool kernel_counts_along(const Func *f, const Value *v, int axis, int n)
+{
+    Ranges *ranges = NULL;
+    Runs c = { .f = f, .ranges = &ranges, .n = n, .left = MOST_ASKED, .anywhere = true };
+    return run_of(&c, v, axis) & RUN_COUNTS;
 }
 
 unsigned kernel_run(const Func *f, const Value *v, int axis, int n)
@@ -166,6 +180,22 @@ int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis
     for (int n = 16 / dtype_bytes(p->type->dtype); n > 1; n /= 2)
         for (*axis = t->rank - 1; *axis >= 0; --*axis)
             if (t->shape[*axis] % n == 0 && lies_in_runs(f, ranges, &m, unit, *axis, n)) return n;
+    return 1;
+}
+
+enum { MOST_ALIKE = 16 };
+
+int kernel_alike_run(const Func *f, const Instr *i, int *axis)
+{
+    MemParts m;
+    if (i->op != OP_GATHER || !ir_mem_parts(i, &m) || m.mask || m.result->type->kind != TYPE_TILE) return 1;
+    *axis = m.result->type->rank - 1;
+    for (int n = MOST_ALIKE; n > 1; n /= 2) {
+        bool alike = true;
+        for (int a = 0; a < m.rank && alike; a++)
+            alike = m.idx[a]->type->kind != TYPE_TILE || kernel_run(f, m.idx[a], *axis, n) & RUN_EQUAL;
+        if (alike) return n;
+    }
     return 1;
 }
 

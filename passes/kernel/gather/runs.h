@@ -10,9 +10,14 @@ enum {
     RUN_COUNTS = 4    /* element k is the first + k, and the first is a multiple of n */
 };
 unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
+/* Whether runs of n elements along the axis count by ones, wherever they begin. */
+bool kernel_counts_along(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
 int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
+/* The number of elements along *axis for which a gather has the same indices, wherever they begin at a
+ * multiple of it, so that one access reads them; 1: each may have its own. */
+int kernel_alike_run(const Func *, const Instr *, int *axis);
 /* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
  * same records, wherever these begin. On CUDA two accesses read a record. */
 enum { GATHERED_WORDS = 3 };

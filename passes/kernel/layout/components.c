@@ -82,24 +82,142 @@ static int record_axis(Layouter *c, const Group *g, int rank, const int64_t *sha
     return n == record && records >= c->p->target->wave ? first : -1;
 }
 
-const Layout *group_of_records(Layouter *c, const Group *g, int rank, const int64_t *shape)
+/* The bytes that a lane has at a time of what an operation loads or stores: an element, or a row of fewer
+ * than 16 bytes. Of rows that are records it may have several, so that what all of them begin at multiples of
+ * counts. */
+static void note_widest(void *user, Instr *i)
+{
+    enum { VECTOR = 16, WORD = 4 };
+    Layouter *c = user;
+    MemParts m;
+    const Value *v = NULL;
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) v = m.result ? m.result : m.values[0];
+    if (!v || v->id >= c->n || !group_takes(v)) return;
+    const Type *t = v->type;
+    int64_t elem = dtype_bytes(t->dtype), row = t->rank > 1 ? t->shape[t->rank - 1] * elem : elem;
+    bool record = row < VECTOR && row > elem;
+    if (type_elements(t) * elem <= c->p->target->wave * (record ? row : elem)) return;
+    bool whole = record && record_axis(c, group_of(c, v), t->rank, t->shape) >= 0;
+    if (record) elem = whole ? range_gcd(row, VECTOR) : VECTOR;
+    if (whole && WORD / range_gcd(row, WORD) > c->together) c->together = (int)(WORD / range_gcd(row, WORD));
+    if (elem > c->widest) c->widest = (int)elem;
+}
+
+/* How many records that lie side by side a lane has, along the axis in front of them. Records of bytes or of
+ * 16 bits: as many as have 16 bytes of the widest tile, or 32 where they have no whole words else. */
+static int32_t records_together(Layouter *c, const Group *g, int rank, const int64_t *shape, int first)
+{
+    enum { VECTOR = 16 };
+    int64_t records = 1, threads = (int64_t)c->p->target->wave * c->p->warps;
+    if (g->access_elem < 1 || g->access_elem > 2 || first < 1 || c->p->target->kind != TARGET_CUDA) return 1;
+    if (!c->widest) ir_walk(c->f->body, note_widest, c);
+    for (int a = 0; a < first; a++) records *= shape[a];
+    int32_t n = c->widest ? VECTOR / c->widest : 1;
+    if (n < c->together) n = c->together * c->widest <= 2 * VECTOR ? c->together : 1;
+    while (n > 1 && (shape[first - 1] % n || records < n * threads)) n /= 2;
+    return n < c->together ? 1 : n;
+}
+
+/* Whether lanes have neighbouring records along the axis. */
+static bool has_neighbours(const Layout *l, int axis)
+{
+    int32_t at[TILE_MAX_RANK];
+    for (uint32_t r = 0; r < layout_regs(l); r++) {
+        layout_element(l, r, 0, 0, 0, at);
+        if (at[axis] == 1) return true;
+    }
+    return false;
+}
+
+/* The layout of records that are sums of neighbouring ones, as of pairs of pixels, in the lanes that have
+ * these; NULL: there is none. */
+static const Layout *summed_records(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    const Instr *i = g->reduced;
+    if (!i || g->access_bytes || g->visiting || ir_result(i)->type->rank != rank) return NULL;
+    for (int a = 0; a < rank; a++)
+        if (ir_result(i)->type->shape[a] != shape[a]) return NULL;
+    Value *of = ir_operand(i, 0);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    if (!group_takes_now(c, of) ||
+        record_axis(c, group_of(c, of), of->type->rank, of->type->shape) != axis + 1)
+        return NULL;
+    g->visiting = true;
+    group_assign(c, of);
+    g->visiting = false;
+    const Layout *l = of->type->layout ? layouts_get(&c->p->layouts, of->type) : NULL;
+    return l && has_neighbours(l, axis) ? layout_slice(&c->s->arena, l, axis, false) : NULL;
+}
+
+/* The layout of records of another shape that are loaded or stored, or are in turn made of such that lie side
+ * by side, which the group's records are by a reshape, as those of a pack of programs; NULL: there is none.
+ */
+static const Layout *reshaped_records(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK];
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    for (int k = 0; k < 2 && !g->access_bytes && !g->visiting; k++) {
+        const Instr *i = k ? g->reshape_to : g->reshape;
+        Value *own = !i ? NULL : k ? ir_operand(i, 0) : ir_result(i);
+        Value *other = !i ? NULL : k ? ir_result(i) : ir_operand(i, 0);
+        bool same = own && own->type->rank == rank && group_takes_now(c, other);
+        for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == shape[a];
+        int first = same ? record_axis(c, group_of(c, other), other->type->rank, other->type->shape) : -1;
+        bool accessed = same && group_of(c, other)->access_bytes;
+        if (first < 0 || (!accessed && (k || first < 1))) continue;
+        g->visiting = true;
+        group_assign(c, other);
+        g->visiting = false;
+        if (!other->type->layout) continue;
+        if (!accessed && !has_neighbours(layouts_get(&c->p->layouts, other->type), first - 1)) continue;
+        const Layout *l = layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, other->type), rank, tile);
+        if (l) return l;
+    }
+    return NULL;
+}
+
+/* The layout of components in the lanes that have neighbouring records; NULL: the group has no such, or is
+ * accessed itself. */
+static const Layout *where_records_are(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    const Instr *i = g->moved;
+    if (!i || i->op != OP_SLICE || g->mma || g->ordered || g->access_bytes || g->visiting) return NULL;
+    Value *of = ir_operand(i, 0);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    bool same = ir_result(i)->type->rank == rank && ir_result(i)->type->shape[axis] == 1;
+    for (int a = 0; a < rank && same; a++) same = ir_result(i)->type->shape[a] == shape[a];
+    if (!same || !group_takes_now(c, of)) return NULL;
+    int first = record_axis(c, group_of(c, of), rank, of->type->shape);
+    if (first < 1 || first > axis) return NULL;
+    g->visiting = true;
+    group_assign(c, of);
+    g->visiting = false;
+    const Layout *l = of->type->layout ? layouts_get(&c->p->layouts, of->type) : NULL;
+    return l && has_neighbours(l, first - 1) ? layout_slice(&c->s->arena, l, axis, true) : NULL;
+}
+
+const Layout *group_of_records(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
         order[TILE_MAX_RANK];
     int first = c->p->cluster > 1 ? -1 : record_axis(c, g, rank, shape), left_lanes = c->p->target->wave,
         left_warps = c->p->warps;
-    if (first < 0) return NULL;
+    if (first < 0) return c->p->cluster > 1 ? NULL : where_records_are(c, g, rank, shape);
+    const Layout *given = reshaped_records(c, g, rank, shape);
+    if (!given) given = summed_records(c, g, rank, shape);
+    if (given) return given;
     for (int k = 0; k < rank; k++) {
         int a = order[k] = rank - 1 - k;
         bool part = a >= first;
         tile[a] = (int32_t)shape[a];
         per[a] = lanes[a] = warps[a] = 1;
         while (part && tile[a] % (2 * per[a]) == 0) per[a] *= 2;
-        while (!part && left_lanes > 1 && lanes[a] < tile[a]) {
+        if (a == first - 1) per[a] = records_together(c, g, rank, shape, first);
+        while (!part && left_lanes > 1 && per[a] * lanes[a] < tile[a]) {
             lanes[a] *= 2;
             left_lanes /= 2;
         }
-        while (!part && left_warps % 2 == 0 && lanes[a] * warps[a] < tile[a]) {
+        while (!part && left_warps % 2 == 0 && per[a] * lanes[a] * warps[a] < tile[a]) {
             warps[a] *= 2;
             left_warps /= 2;
         }

@@ -171,7 +171,7 @@ static Attrs dense_attrs(Densifier *c, const Strided *w)
     int n = 0;
     for (int k = 0; k < i->n_attrs; k++) {
         Attr a = i->attrs[k];
-        if (a.key == ATTR_MASKED || a.key == ATTR_ALIGN) continue;
+        if (a.key == ATTR_MASKED || a.key == ATTR_INSIDE || a.key == ATTR_ALIGN) continue;
         if (a.key == ATTR_EXTENTS) a = with(&c->s->arena, a, w->unit, a.v[w->unit] * w->step);
         if (a.key == ATTR_STEPS) a = with(&c->s->arena, a, w->unit, 1);
         if (a.key != ATTR_STEPS || !all_ones(a)) to[n++] = a;

@@ -340,9 +340,20 @@ static void note_read(Layouter *c, const Instr *i)
     note_wide(group_of(c, v), v, true, group_copied(c, i)->order[0], 16);
 }
 
+/* A tile that consumers write for products (staged-operands) needs vectors along the axis that is contiguous
+ * there. One that products give has their fragments. */
+static void note_write(Layouter *c, const Instr *i)
+{
+    const Value *v = ir_operand(i, 1), *stage = ir_operand(i, 0);
+    if (!stage->def || stage->def->op != OP_SHARED_STAGE || v->type->rank != 2 || !group_takes_now(c, v))
+        return;
+    note_wide(group_of(c, v), v, true, group_copied(c, i)->order[0], 16);
+}
+
 static void note_memory(Layouter *c, Instr *i)
 {
     MemParts m;
+    if (i->op == OP_SHARED_WRITE) note_write(c, i);
     if (i->op == OP_COPY) note_copy(c, i);
     if (i->op == OP_SHARED_READ) note_read(c, i);
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)

@@ -70,8 +70,9 @@ typedef struct Layouter {
     int *parent; /* union-find over value ids */
     Group **g;   /* of values that stand for their group; NULL until one is asked for */
     uint32_t n;
-    Ranges *ranges;    /* NULL until they are asked for, by group_all alone */
-    CheapValues cheap; /* of those that have numbers below n, until operands get the layouts they need */
+    int widest, together; /* what components.c notes of loads and stores; 0: it has not been asked for */
+    Ranges *ranges;       /* NULL until they are asked for, by group_all alone */
+    CheapValues cheap;    /* of those that have numbers below n, until operands get the layouts they need */
     const Layout *slice, *slice_of; /* the slice that a value asked for last, and of which layout it is */
     int slice_axis;
 } Layouter;
@@ -91,7 +92,7 @@ const LayoutShared *group_copied(Layouter *, const Instr *copy);
 /* components.c: notes a slice or concat of single positions, and the layout of records for a group. */
 void group_note_component(Layouter *, const Instr *);
 const Layout *group_of_joined_records(Layouter *, Group *, int rank, const int32_t *tile);
-const Layout *group_of_records(Layouter *, const Group *, int rank, const int64_t *shape);
+const Layout *group_of_records(Layouter *, Group *, int rank, const int64_t *shape);
 /* The layout of tiles that a permutation makes records of, in the lanes that have the records; NULL: there is
  * none, or their accesses would move parts of sectors. */
 const Layout *group_before_records(Layouter *, Group *, int rank, const int32_t *tile);

@@ -14,9 +14,10 @@
  * An element out of range has the pad in each of these windows, because they are masked.
  *
  * Requires: CUDA; a tensor that the kernel only reads, rows of stride 1 at multiples of 16 bytes, an offset
- * that is a multiple of 16 bytes and a constant; layouts in which each lane has runs of 16 bytes. Keeps:
- * results. Does not handle rows at other addresses (unaligned_vectors.c), nor windows that overlap along
- * other axes: lanes have neighbouring rows then (`near` in groups.h), whose loads are equal. */
+ * that is a multiple of 16 bytes and a constant; layouts in which each lane has runs of 16 bytes, or of 8 or
+ * 4 where it has no longer ones, as of bytes that become floats. Keeps: results. Does not handle rows at
+ * other addresses (unaligned_vectors.c), nor windows that overlap along other axes: lanes have neighbouring
+ * rows then (`near` in groups.h), whose loads are equal. */
 #include "passes/kernel/layout/windows.h"
 
 /* A window whose offset along the contiguous axis is `base` + `constant`, with `base` a multiple of 16 bytes;
@@ -25,7 +26,7 @@ typedef struct Sliding {
     MemParts m;
     Value *base;
     int64_t constant;
-    int unit, axis, run; /* the contiguous axis of the tensor and of the tile, the elements of 16 bytes */
+    int unit, axis, run; /* the contiguous axis of the tensor and of the tile, the elements of a run */
 } Sliding;
 
 static bool sliding(const Func *f, const KernelPlan *p, const Instr *load, Sliding *w)
@@ -106,7 +107,7 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
         operands[k] = k != 1 + w->unit ? ir_operand(load, k)
                                        : window_offset_at(&b, ir_operand(load, k)->type->dtype, w->base, at);
     i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
-    if (!whole_runs(c->f, w)) ir_del_attr(i, ATTR_MASKED); /* it may reach beyond what was proven in range */
+    if (!whole_runs(c->f, w)) ir_unprove(c->s, i); /* it may reach beyond what was proven in range */
     ir_del_attr(i, ATTR_ALIGN);
     Aligned a = { .load = i, .w = *w };
     a.w.constant = at;
@@ -120,13 +121,23 @@ static bool has_room(Slider *c, const Sliding *w)
         c->f, &c->ranges, w->m.idx[w->unit]->type->dtype, w->base, w->constant, 2 * w->run);
 }
 
+/* Finds the longest runs that each lane has: of 16 bytes, and of elements of 8 and 16 bits also shorter ones
+ * of whole words; false: it has none. */
+static bool find_runs(Slider *c, Sliding *w)
+{
+    const Layout *l = layouts_get(&c->p->layouts, w->m.result->type);
+    int word = 4 / dtype_bytes(w->m.result->type->dtype), least = word > 1 ? word : w->run;
+    while (w->run >= least && !window_has_runs(l, w->axis, w->run)) w->run /= 2;
+    return w->run >= least;
+}
+
 static void slide(void *user, Instr *i)
 {
     Slider *c = user;
     Sliding w;
     if (c->block != i->block) c->known.len = 0;
     c->block = i->block;
-    if (!sliding(c->f, c->p, i, &w) || !w.m.result->type->layout) return;
+    if (!sliding(c->f, c->p, i, &w) || !w.m.result->type->layout || !find_runs(c, &w)) return;
     int start = start_of(&w);
     if (!start) {
         Instr *same = known_at(c, i, &w, w.constant);
@@ -137,11 +148,12 @@ static void slide(void *user, Instr *i)
         return;
     }
     const Type *t = w.m.result->type;
-    if (!has_room(c, &w) || !window_has_runs(layouts_get(&c->p->layouts, t), w.axis, w.run)) return;
+    if (!has_room(c, &w)) return;
     Value *from = aligned_at(c, i, &w, w.constant - start),
           *to = aligned_at(c, i, &w, w.constant - start + w.run);
     Builder b = ir_before(i);
     Value *v = ir_op(&b, OP_SLIDE, NULL, ATTRS(a_int(ATTR_AXIS, w.axis), a_int(ATTR_START, start)), from, to);
+    if (w.run * dtype_bytes(t->dtype) != 16) ir_set_attr(c->s, v->def, a_int(ATTR_COUNT, w.run));
     ir_replace(ir_result(i), v);
     ir_erase(i);
     c->slid++;

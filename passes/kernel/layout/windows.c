@@ -129,7 +129,7 @@ Attrs window_joined_attrs(Session *s, const Instr *low, int unit, int64_t extent
     int n = 0;
     for (int k = 0; k < low->n_attrs; k++) {
         Attr a = low->attrs[k];
-        if (a.key == ATTR_MASKED) continue;
+        if (a.key == ATTR_MASKED || a.key == ATTR_INSIDE) continue;
         if (a.key == ATTR_EXTENTS) a = with_axis(s, a, unit, extent);
         if (a.key == ATTR_STEPS) {
             bool others = false;

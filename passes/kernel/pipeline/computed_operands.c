@@ -146,6 +146,17 @@ static Instr *release_behind(Instr *get)
     return NULL;
 }
 
+/* Whether a stage that was taken before this one is read to registers later, or elsewhere. Stages are given
+ * back in the order in which they were taken, so neither may be given back before that. */
+static bool waits_for_another(const Chain *h, const Instr *get, int read)
+{
+    for (const Instr *i = h->body->first; i != get; i = i->next) {
+        int before = i->op == OP_RING_GET && ir_operand(i, 0) == ir_operand(get, 0) ? read_before(h, i) : 0;
+        if (before < 0 || before > read) return true;
+    }
+    return false;
+}
+
 static void take_releases(Chain *h)
 {
     Arena *a = &h->c->s->arena;
@@ -154,6 +165,7 @@ static void take_releases(Chain *h)
     for (Instr *i = h->body->first; i; i = i->next) {
         if (i->op != OP_RING_GET) continue;
         int last = last_reader(h, i), read = last < 0 ? read_before(h, i) : -1;
+        if (read >= 0 && waits_for_another(h, i, read)) read = -1;
         Instr *r = last < 0 && read < 0 ? NULL : release_behind(i);
         if (!r) continue;
         ir_unlink(r);

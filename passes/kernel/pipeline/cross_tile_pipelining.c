@@ -182,6 +182,7 @@ static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
     size_t ids = c->f->module->next_id;
     if (!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_cross_tile(r))) return false;
     if (!outer || outer->op != OP_FOR || !ir_loop_is(outer, LOOP_DYNAMIC) || outer->n_results) return false;
+    if (ir_any_in(loop->blocks[0], kernel_writes_shared, NULL)) return false; /* stages count from lo on */
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");

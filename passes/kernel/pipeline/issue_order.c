@@ -44,6 +44,12 @@ static Instr *wait_for(const Instr *product)
 /* What a step writes to shared memory, and the barrier behind it, keep their order among themselves. */
 static bool anchored(const Instr *i) { return i->op == OP_SHARED_WRITE || i->op == OP_BARRIER; }
 
+bool kernel_writes_shared(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_SHARED_WRITE;
+}
+
 /* Whether a product reads what the step itself has written (staged-operands). */
 bool kernel_reads_written(const Instr *i)
 {

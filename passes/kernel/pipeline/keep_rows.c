@@ -68,9 +68,18 @@ static bool reduces_row(const Instr *i)
     return can && ir_operand(i, 0)->type->dtype == DT_F32 && !ir_attr_int(i, ATTR_LANES, 0);
 }
 
+/* Whether each part of the tile is computed from where it lies: positions, and what follows from them alone.
+ * Where rows begin within a vector, positions of the first part differ from row to row. */
+static bool of_positions(const Keep *k, const Value *v)
+{
+    const Instr *d = v->def;
+    return d && (d->op == OP_SPLAT || (!k->start.leads && (d->op == OP_ARANGE || op_is_elementwise(d->op))));
+}
+
 /* Whether the operation can be done part by part. */
 static bool by_parts(const Keep *k, const Instr *i)
 {
+    MemParts m;
     bool wide = false;
     for (int n = 0; n < i->n_results + i->n_operands; n++) {
         const Value *v = n < i->n_results ? &i->results[n] : ir_operand(i, n - i->n_results);
@@ -81,11 +90,13 @@ static bool by_parts(const Keep *k, const Instr *i)
         }
         wide = true;
         if (v->type->layout ? !layout_equal(layouts_get(&k->c->p->layouts, v->type), k->whole)
-                            : !v->def || v->def->op != OP_SPLAT)
+                            : !of_positions(k, v))
             return false;
         if (v->type->dtype == DT_BOOL && i->op == OP_LOAD) return false;
     }
     if (!wide) return !i->n_blocks;
+    if (i->op == OP_ARANGE) return !k->start.leads;
+    if (i->op == OP_GATHER) return !k->start.leads && ir_mem_parts(i, &m) && !m.token;
     if (i->op == OP_LOAD || i->op == OP_STORE) return whole_row(k, i);
     return reduces_row(i) || hoist_silent(i) || (op_has(i->op, OPF_ELEM | OPF_PURE) && i->n_results == 1);
 }
@@ -144,7 +155,7 @@ static void at_part(Keep *k, Instr *i, int p)
     ir_mem_parts(i, &m);
     for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
     ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
-    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
+    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_unprove(k->c->s, i);
     for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
         if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
             ir_set_operand(i, n, ir_const_int(&b, m.idx[unit]->type->dtype, p * k->chunk));
@@ -162,6 +173,8 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     i->results[0].type =
         v->type->layout ? part_type(k, v->type->dtype) : type_tile(k->c->s, v->type->dtype, 1, &k->chunk);
     if (i->op == OP_LOAD) at_part(k, i, p);
+    if (i->op == OP_ARANGE)
+        ir_set_attr(k->c->s, i, a_int(ATTR_START, ir_attr_int(d, ATTR_START, 0) + p * (int64_t)k->chunk));
     return ir_result(i);
 }
 

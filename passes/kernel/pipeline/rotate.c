@@ -114,7 +114,8 @@ static bool sort_parts(Overlap *c, LateValues *s, Parts *p, InstrList *pull)
             vec_push(&c->s->arena, after ? &p->late_wait : &p->late_issue, i);
             continue;
         }
-        if (i->op == OP_WGMMA_WAIT) issued = true;
+        if (i->op == OP_WGMMA_WAIT || (i->op == OP_IF && ir_any(i, kernel_writes_shared, NULL)))
+            issued = true;
         if ((i->op == OP_BROADCAST || i->op == OP_SPLAT) && only_crosses(s, ir_result(i)) &&
             ir_result(i)->uses) {
             vec_push(&c->s->arena, pull, i);
@@ -177,6 +178,7 @@ static bool crosses(void *user, Value *v)
             if (x->late_issue->data[k] == get) return true;
         return false;
     }
+    if (get && get->op == OP_SHARED_STAGE && get->block == x->s->body) return false; /* likewise */
     bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || v->type->kind == TYPE_SHARED;
     known |= (v->def ? v->def->block : v->block) !=
              x->s->body; /* It is defined in a block inside the late part itself. */

@@ -63,7 +63,7 @@ static bool is_written_by_step(const Value *a, const Block *body)
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
-    if (is_written_by_step(ir_operand(product, 0), body)) return false;
+    if (is_written_by_step(ir_operand(product, 0), body) || kernel_reads_written(product)) return false;
     Instr *first = product, *last = product;
     while (ir_operand(first, 2)->def && ir_operand(first, 2)->def->op == OP_WGMMA)
         first = ir_operand(first, 2)->def;

@@ -86,15 +86,27 @@ static Value *wide(Builder *b, Value *v, int times)
     return times == 1 ? v : ir_bin(b, OP_MUL, v, ir_const_int(b, DT_I64, times));
 }
 
-/* The counter `steps` steps behind `from`, or `from` where the loop has ended before. The comparison is one
- * of 64 bits, since the counter may have no room for a step beyond the last. */
+/* Whether the loop has more than `steps` steps from the counter `from` on, which is one of its own or the
+ * first one. What is left of a loop that runs has no more bits than the counter, without a sign; of one that
+ * does not run the result means nothing. */
+static Value *goes_on(Builder *b, const Instr *loop, Value *from, int steps)
+{
+    Value *end = ir_operand(loop, 1), *by = wide(b, ir_operand(loop, 2), steps);
+    int64_t c;
+    if (from->type->dtype == DT_I32 && ir_is_const(by, &c) && c <= INT32_MAX)
+        return ir_bin(b, OP_LT, ir_const_int(b, DT_U32, c), ir_cast(b, ir_bin(b, OP_SUB, end, from), DT_U32));
+    return ir_bin(b, OP_LT, ir_bin(b, OP_ADD, wide(b, from, 1), by), wide(b, end, 1));
+}
+
+/* The counter `steps` steps behind `from`, or `from` where the loop has ended before, which `within` rules
+ * out. */
 static Value *later(Builder *b, const Instr *loop, Value *from, int steps, bool within)
 {
     if (!steps) return from;
-    if (within) return ir_bin(b, OP_ADD, from, ir_const_int(b, from->type->dtype, steps));
-    Value *start = wide(b, from, 1), *by = wide(b, ir_operand(loop, 2), steps);
-    Value *after = ir_bin(b, OP_ADD, start, by), *end = wide(b, ir_operand(loop, 1), 1);
-    Value *pick[3] = { ir_bin(b, OP_LT, after, end), ir_cast(b, after, from->type->dtype), from };
+    Value *by = ir_cast(b, wide(b, ir_operand(loop, 2), steps), from->type->dtype),
+          *after = ir_bin(b, OP_ADD, from, by);
+    if (within) return after;
+    Value *pick[3] = { goes_on(b, loop, from, steps), after, from };
     return ir_emit(b, OP_WHERE, pick, 3, NO_ATTRS, NULL);
 }
 
@@ -131,7 +143,7 @@ Instr *ahead_load(Session *s, Instr *loop, Instr *load, const AheadSlice *slice,
     Builder b = ir_before(loop);
     for (int k = 0; k < steps; k++) {
         first[k] = load_at(s, &b, counter, later(&b, loop, ir_operand(loop, 0), k, false), slice, load);
-        if (!has_steps(loop, 1)) ir_set_attr(s, first[k]->def, a_int(ATTR_MASKED, 1));
+        if (!has_steps(loop, 1)) ir_unprove(s, first[k]->def);
     }
     Instr *last = last_reader(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));

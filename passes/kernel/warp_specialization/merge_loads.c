@@ -196,7 +196,7 @@ static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_
         vec_push(&c->s->arena, &h.was, of);
         masked |= ir_attr_int(p[k].load, ATTR_MASKED, 1);
     }
-    if (masked && !ir_attr_int(h.load, ATTR_MASKED, 1)) ir_set_attr(c->s, h.load, a_int(ATTR_MASKED, 1));
+    if (masked) ir_unprove(c->s, h.load);
     h.rows = widen(c, &p[0], axis, (rows_at.low - p[0].at) * p[0].step, all);
     if (columns_at.low < columns_at.high) {
         times = shifts_of(p, n, columns_at.low, shift);

@@ -262,6 +262,23 @@ const char *roles_instr(DType d, bool tf32)
     return t && (d != DT_F32 || tf32) ? t->instr : NULL;
 }
 
+/* Few rows wait for memory, and a computed operand would be written to shared memory for them alone. */
+static bool right_fits(Roles *c, Instr *i)
+{
+    Value *b = ir_operand(i, 1);
+    if (!load_behind(c, b) && ir_operand(i, 0)->type->shape[0] > FEW_ROWS && roles_staged_right(c, i))
+        return true;
+    if (!load_behind(c, b))
+        return roles_refuse(c, i->loc,
+            "the product's right operand is computed, not loaded, and consumers cannot write it to shared "
+            "memory, from where wgmma reads it");
+    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
+    add_load(c, load_behind(c, b));
+    if (!k_major(c, b, 0) && dtype_bytes(b->type->dtype) != 2)
+        return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+    return true;
+}
+
 bool roles_product_fits(Roles *c, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
@@ -286,15 +303,7 @@ bool roles_product_fits(Roles *c, Instr *i)
             "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA "
             "would pad with zeros");
     if (m > c->rows) c->rows = m;
-    if (!load_behind(c, b))
-        return roles_refuse(c, i->loc,
-            "the product's right operand is computed, not loaded: wgmma reads it from shared memory, where "
-            "TMA puts tiles as they are");
-    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
-    add_load(c, load_behind(c, b));
-    bool b_k = k_major(c, b, 0);
-    if (!b_k && dtype_bytes(d) != 2)
-        return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+    if (!right_fits(c, i)) return false;
     if (tma_load(c, a)) {
         bool a_k = k_major(c, a, 1);
         if (!a_k && a->type->shape[0] != m)
@@ -315,8 +324,8 @@ bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
     DType d = a->type->dtype;
     if (m <= FEW_ROWS) m = 64;
     if (m == c->rows) return true;
-    if (m == 64 && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 && n % consumers == 0 &&
-        (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
+    if (m == 64 && load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 &&
+        n % consumers == 0 && (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
         each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
         return true;
     return roles_refuse(c, i->loc,

@@ -15,7 +15,10 @@ bool roles_from_stage(Roles *c, const Instr *load)
 bool roles_is_vector(const Instr *load)
 { return ir_result(load)->type->rank == 1 && !roles_product_of(roles_matrix_of(load)); }
 
-enum { MOST_OF_A_BOX = 256 }; /* elements along an axis of a TMA box */
+enum {
+    MOST_OF_A_BOX = 256, /* elements along an axis of a TMA box */
+    MOST_SUMS = 160      /* registers of a thread: a sum and the one it is added to, beside factors */
+};
 
 /* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes. */
 static const Type *vector_view(Roles *c, const Type *t)
@@ -209,6 +212,42 @@ static bool wants_ring(const Instr *load)
     return latency >= 2 || (!latency && kernel_computes_operand(ir_result(load)));
 }
 
+/* Whether all uses of the value make it a factor of rows: it becomes a column, which multiplies. */
+static bool only_factor_of_rows(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        const Type *t = i->n_results == 1 ? ir_result(i)->type : NULL;
+        bool column = t && t->kind == TYPE_TILE && t->rank == 2 && t->shape[1] == 1;
+        if (column ? (i->op != OP_RESHAPE && i->op != OP_MUL) || !only_factor_of_rows(ir_result(i))
+                   : i->op != OP_BROADCAST && i->op != OP_MUL)
+            return false;
+    }
+    return v->uses;
+}
+
+/* Registers of a thread for the sum of a product, with a consumer for each 64 rows, or two. */
+static int64_t words_of_sum(const Type *t)
+{
+    int64_t rows = t->shape[0] / 64;
+    return type_elements(t) / (128 * (rows < 1 ? 1 : rows > 3 ? 2 : rows));
+}
+
+/* Whether the vector scales the rows of products that begin sums of their own, whose results no product of
+ * the step takes: a thread needs a few elements of it behind the wait for the product, which prefetch.c loads
+ * some steps ahead, and so waits for no stage. */
+static bool scales_rows(const Roles *c, const Instr *load)
+{
+    bool beside = false;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Instr *x = c->products.data[k];
+        if (ir_attr_int(x, ATTR_CHAINED, 0) || !kernel_is_zero(ir_operand(x, 2))) return false;
+        if (2 * words_of_sum(ir_result(x)->type) > MOST_SUMS) return false;
+        beside |= x->block == load->block;
+    }
+    return beside && roles_is_vector(load) && only_factor_of_rows(ir_result(load));
+}
+
 /* A load to registers also gets a ring if it wants buffers or is a vector, and the smallest rings leave room,
  * or if a schedule asks for it. Each thread would wait for a vector in each step, or hold it in registers for
  * a step; the producer fetches it ahead for the whole CTA. */
@@ -217,8 +256,8 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     const Decision *d = schedule_asked_load(c->p, i);
     if (d && (d->form == LOAD_MULTISTAGE || d->form == LOAD_STAGES_CP_ASYNC))
         schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
-    bool vector =
-        roles_is_vector(i) && !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
+    bool vector = roles_is_vector(i) && !scales_rows(c, i) &&
+                  !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
     if (d ? d->form != LOAD_STAGES : !vector && !wants_ring(i)) return;
     bool plain = (vector || ir_result(i)->type->rank == 2) && ir_is_used(i);
     for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= !merges(u->user);

@@ -1,5 +1,6 @@
-/* staged-operands: a step of warp-specialization: a left operand that is a transposed tile of registers goes
- * through shared memory, from where all warpgroups read it.
+/* staged-operands: a step of warp-specialization: operands that are computed in registers, and that wgmma
+ * takes from shared memory only, are written there by the consumers. These are left operands that are a
+ * transposed tile of registers, and right operands.
  *
  *   for i { %x = ...; %t = permute %x; %r = mma_sync %t, %b, %c }
  *
@@ -10,64 +11,122 @@
  *           %t = shared_transpose %v; %r = mma_sync %t, %b, %c }
  *   barrier
  *
- * Transposing in registers would move every element to another warp. In shared memory it is a matter of the
- * descriptor: the tile is written as its threads hold it, and wgmma reads it in the other order. With two
- * stages one barrier a step suffices. A warp that writes a stage has passed the barrier of the step before,
- * at which every warp arrived after the product of the step before that one was complete. The barrier behind
- * the loop does the same for the first step of the next program.
+ * Transposing in registers would move every element to another warp, and all warpgroups read all of a right
+ * operand. In shared memory the order is a matter of the descriptor: the tile is written as its threads hold
+ * it, and wgmma reads it in either order. With two stages one barrier a step suffices. A warp that writes a
+ * stage has passed the barrier of the step before, at which every warp arrived after the product of the step
+ * before that one was complete. The barrier behind the loop does the same for the first step of the next
+ * program. A right operand that is computed from what the step loads is written a step ahead
+ * (stage_ahead.c).
  *
- * Requires: 16-bit elements; a product in a counted loop; a panel layout that wgmma can describe. Keeps:
- * everything. */
+ * Requires: a product in a counted loop; a panel layout that wgmma can describe; of a left operand 16-bit
+ * elements; of a right one of other sizes, K along its rows in memory. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-enum { STAGES = 2 };
+enum { STAGES = 2, MAX_WALK = 32 };
+
+/* Whether the product stands in a loop of steps, and what writes its operand in it. */
+static bool in_steps(Roles *c, const Instr *product)
+{
+    const Instr *loop = product->block->parent;
+    return !kernel_skips(c->p, PASS_STAGED_OPERANDS) && loop && loop->op == OP_FOR && !ir_over_programs(loop);
+}
+
+static bool is_computed_in(const Value *x, const Block *body)
+{ return x->type->kind == TYPE_TILE && x->def && x->def->op != OP_LOAD && x->def->block == body; }
 
 bool roles_staged(Roles *c, const Instr *product)
 {
     const Value *t = ir_operand(product, 0);
-    const Instr *permute = t->def, *loop = product->block->parent;
-    if (kernel_skips(c->p, PASS_STAGED_OPERANDS) || !permute || permute->op != OP_PERMUTE ||
-        permute->block != product->block || t->type->rank != 2 || dtype_bytes(t->type->dtype) != 2 || !loop ||
-        loop->op != OP_FOR || ir_use_count(ir_result(permute)) != 1)
+    const Instr *permute = t->def;
+    if (!permute || permute->op != OP_PERMUTE || permute->block != product->block || t->type->rank != 2 ||
+        dtype_bytes(t->type->dtype) != 2 || !in_steps(c, product) || ir_use_count(ir_result(permute)) != 1)
         return false;
     const Value *x = ir_operand(permute, 0);
-    if (!x->def || x->def->op == OP_LOAD || x->def->block != product->block) return false;
+    if (!is_computed_in(x, product->block)) return false;
     const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
     return x->type->shape[1] % 64 == 0 && layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0) != NULL;
+}
+
+/* The axis along which the tile lies in memory, as far as it is computed element by element; else the last.
+ */
+static int fast_axis(Roles *c, const Value *x, int depth)
+{
+    const Instr *i = x->def;
+    int axis = 1;
+    if (!i || depth > MAX_WALK || x->type->kind != TYPE_TILE || x->type->rank != 2) return -1;
+    if (i->op == OP_LOAD) kernel_unit_axis(c->f, i, &axis);
+    if (i->op == OP_LOAD) return axis == 0 ? 0 : 1;
+    if (i->op == OP_SHARED_READ) return layouts_shared(&c->p->layouts, ir_operand(i, 0)->type)->order[0];
+    axis = -1;
+    for (int k = 0; op_is_elementwise(i->op) && k < i->n_operands && axis < 0; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE && ir_operand(i, k)->def &&
+            ir_operand(i, k)->def->op != OP_BROADCAST && ir_operand(i, k)->def->op != OP_SPLAT)
+            axis = fast_axis(c, ir_operand(i, k), depth + 1);
+    return axis;
+}
+
+bool roles_right_operand(Roles *c, Instr *product, RightOperand *r)
+{
+    Value *b = ir_operand(product, 1);
+    const Instr *permute = b->def && b->def->op == OP_PERMUTE ? b->def : NULL;
+    if (!in_steps(c, product) || b->type->kind != TYPE_TILE || b->type->rank != 2) return false;
+    if (permute && (permute->block != product->block || ir_use_count(b) != 1)) return false;
+    *r = (RightOperand){ product, permute ? ir_operand(permute, 0) : b, NULL, permute != NULL };
+    if (!is_computed_in(r->x, product->block)) return false;
+    const int32_t tile[2] = { (int32_t)r->x->type->shape[0], (int32_t)r->x->type->shape[1] };
+    int bytes = dtype_bytes(b->type->dtype), k_axis = permute ? 1 : 0, fast = fast_axis(c, r->x, 0);
+    if (fast < 0) fast = 1;
+    if (bytes != 2 && fast != k_axis) return false;
+    r->layout = layout_wgmma_shared(&c->s->arena, tile, k_axis, fast, bytes, 0);
+    return r->layout != NULL;
+}
+
+bool roles_staged_right(Roles *c, Instr *product)
+{
+    RightOperand r;
+    return roles_right_operand(c, product, &r);
 }
 
 int64_t roles_staged_bytes(Roles *c)
 {
     int64_t all = 0;
+    RightOperand r;
     for (size_t k = 0; k < c->products.len; k++) {
-        const Instr *i = c->products.data[k];
+        Instr *i = c->products.data[k];
         if (roles_staged(c, i)) all += STAGES * type_elements(ir_operand(i, 0)->type) * 2;
+        if (roles_right_operand(c, i, &r)) all += STAGES * kernel_ring_bytes(r.layout);
     }
     return all;
 }
 
-static Value *buffer(Roles *c, const Type *t)
+Value *roles_stage_buffer(Roles *c, const Type *t, const LayoutShared *s)
 {
     Func *f = c->f;
     Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
-    const int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
-    const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0);
     return ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS,
-        type_shared(c->s, t->dtype, 3, (int64_t[]){ STAGES, tile[0], tile[1] },
+        type_shared(c->s, t->dtype, 3, (int64_t[]){ STAGES, t->shape[0], t->shape[1] },
             layouts_shared_text(&c->p->layouts, s)));
+}
+
+Value *roles_stage_of(Builder *b, const Instr *loop, Value *at, Value *buf)
+{
+    Value *mask = ir_const_int(b, at->type->dtype, STAGES - 1), *by = ir_operand(loop, 2),
+          *from = ir_bin(b, OP_SUB, at, ir_operand(loop, 0));
+    int64_t step;
+    if (!ir_is_const(by, &step) || step != 1) from = ir_bin(b, OP_DIV, from, by);
+    Value *stage = ir_bin(b, OP_AND, from, mask);
+    return ir_emit(b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
 }
 
 static void stage(Roles *c, Instr *product)
 {
     Instr *permute = ir_operand(product, 0)->def, *loop = product->block->parent;
-    Value *x = ir_operand(permute, 0), *at = loop->blocks[0]->args[0], *buf = buffer(c, x->type);
+    Value *x = ir_operand(permute, 0);
+    const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
+    Value *buf = roles_stage_buffer(c, x->type, layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0));
     Builder b = ir_before(permute);
-    Value *mask = ir_const_int(&b, at->type->dtype, STAGES - 1), *by = ir_operand(loop, 2),
-          *from = ir_bin(&b, OP_SUB, at, ir_operand(loop, 0));
-    int64_t step;
-    if (!ir_is_const(by, &step) || step != 1) from = ir_bin(&b, OP_DIV, from, by);
-    Value *stage = ir_bin(&b, OP_AND, from, mask);
-    Value *view = ir_emit(&b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
+    Value *view = roles_stage_of(&b, loop, loop->blocks[0]->args[0], buf);
     ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, x }, 2, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Value *transposed = roles_transposed_view(c, &b, view);
@@ -78,13 +137,32 @@ static void stage(Roles *c, Instr *product)
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
+static void stage_right(Roles *c, Instr *product, const RightOperand *r)
+{
+    Instr *loop = product->block->parent, *permute = r->transposed ? ir_operand(product, 1)->def : NULL;
+    Value *buf = roles_stage_buffer(c, r->x->type, r->layout);
+    Builder b = ir_before(product);
+    Value *view = roles_stage_of(&b, loop, loop->blocks[0]->args[0], buf);
+    ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, r->x }, 2, NO_ATTRS, NULL, 0);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    if (permute) view = roles_transposed_view(c, &b, view);
+    view->name = r->x->name;
+    ir_set_operand(product, 1, view);
+    if (permute) ir_erase(permute);
+    b = ir_after(loop);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
 bool roles_stage_operands(void *user)
 {
     Roles *c = user;
     bool changed = false;
+    RightOperand r;
     for (size_t k = 0; k < c->products.len; k++) {
-        if (!roles_staged(c, c->products.data[k])) continue;
-        stage(c, c->products.data[k]);
+        Instr *i = c->products.data[k];
+        if (roles_staged(c, i)) stage(c, i), changed = true;
+        if (!roles_right_operand(c, i, &r)) continue;
+        if (!roles_stage_ahead(c, i->block)) stage_right(c, i, &r);
         changed = true;
     }
     return changed;

@@ -413,6 +413,17 @@ static bool make_cp_async_producers(void *user)
     return true;
 }
 
+/* Makes products of wgmma of the consumers' products. held: the registers that they hold. */
+static void to_products(Roles *c, Block *consumers, int held)
+{
+    InstrList barriers = { 0 };
+    for (size_t k = 0; k < c->products.len; k++) to_wgmma(c, c->products.data[k], held);
+    ir_collect(&c->s->arena, consumers, OP_BARRIER, &barriers);
+    for (size_t k = 0; k < barriers.len; k++)
+        if (ir_attr_int(barriers.data[k], ATTR_HALF, 0) == BARRIER_ARRIVES)
+            roles_wait_behind_writes(c, barriers.data[k]);
+}
+
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
@@ -473,7 +484,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     kernel_part(p, PASS_STAGED_OPERANDS, roles_stage_operands, &c);
     kernel_part(p, PASS_ORDERED_ADDS, roles_order_adds, &c);
     int held = words_held(&c);
-    for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
+    to_products(&c, roles->blocks[1], held);
     return true;
 }
 

@@ -142,6 +142,25 @@ Value *roles_transposed_view(Roles *, Builder *, Value *view);
 bool roles_stage_operands(void *roles);
 bool roles_order_adds(void *roles); /* ordered_adds.c */
 bool roles_staged(Roles *, const Instr *product);
+/* Whether consumers write the product's right operand, which they compute, to shared memory. */
+bool roles_staged_right(Roles *, Instr *product);
+/* The computed right operand of a product: the tile that is written, its layout, and whether the product
+ * reads it transposed. */
+typedef struct RightOperand {
+    Instr *product;
+    Value *x;
+    const LayoutShared *layout;
+    bool transposed;
+} RightOperand;
+bool roles_right_operand(Roles *, Instr *product, RightOperand *);
+/* Buffers of two stages for such tiles, and the stage of the loop's step that a counter says. */
+Value *roles_stage_buffer(Roles *, const Type *, const LayoutShared *);
+Value *roles_stage_of(Builder *, const Instr *loop, Value *counter, Value *buffer);
+/* Writes the right operands of the body's products while others of its products run (stage_ahead.c). False:
+ * nothing changed. roles_wait_behind_writes: once products are issued, moves the waits for those that run
+ * meanwhile in front of the first half of the barrier. */
+bool roles_stage_ahead(Roles *, Block *body);
+void roles_wait_behind_writes(Roles *, Instr *arrives);
 int64_t roles_staged_bytes(Roles *);
 
 /* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of

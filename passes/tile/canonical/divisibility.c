@@ -7,7 +7,8 @@
  *   %c = lt (%o + arange 128), (splat M)      ->   true
  *   %r = rem (mul %j, 64), 64                 ->   0
  *
- * A load or store whose window lies inside the tensor gets `masked = 0`. Where the inner axis is known to
+ * A load or store whose window lies inside the tensor gets `masked = 0`, and `inside` with the axes along
+ * which it does if it does not along all. Where the inner axis is known to
  * be contiguous (stride 1), it also gets `align`, the bytes that the address of each row of the window is
  * a multiple of. Comparisons and selects of integers that have one outcome for all elements, minima and
  * maxima that ranges decide, and quotients and remainders that divisors decide are replaced by their
@@ -25,15 +26,34 @@ typedef struct Divisibility {
     bool progress;
 } Divisibility;
 
-static bool window_inside(Divisibility *d, const Instr *i, int rank)
+/* Along how many axes the window lies inside the tensor, and along which. */
+static int axes_inside(Divisibility *d, const Instr *i, int rank, int64_t *inside)
 {
+    int n = 0;
     for (int a = 0; a < rank; a++) {
         Affine low, high;
-        if (!window_forms(d->facts, i, a, &low, &high) || !prove_nonneg(d->facts, &low) ||
-            !prove_nonneg(d->facts, &high))
-            return false;
+        inside[a] = window_forms(d->facts, i, a, &low, &high) && prove_nonneg(d->facts, &low) &&
+                    prove_nonneg(d->facts, &high);
+        n += inside[a] != 0;
     }
-    return true;
+    return n;
+}
+
+static void visit_place(Divisibility *d, Instr *i, int rank)
+{
+    int64_t inside[TILE_MAX_RANK];
+    const Attr *known = ir_attr(i, ATTR_INSIDE);
+    if (!ir_attr_int(i, ATTR_MASKED, 1)) return;
+    int n = axes_inside(d, i, rank, inside);
+    if (n == rank) {
+        ir_del_attr(i, ATTR_INSIDE);
+        ir_set_attr(d->c->session, i, a_int(ATTR_MASKED, 0));
+        d->unmasked++;
+        d->progress = true;
+    } else if (n && !(known && !memcmp(known->v, inside, sizeof *inside * (size_t)rank))) {
+        ir_set_attr(d->c->session, i, a_ints(ATTR_INSIDE, inside, rank));
+        d->progress = true;
+    }
 }
 
 /* The largest power of two, up to 128 bytes, that divides the address of every row; 0 without a contiguous
@@ -64,11 +84,7 @@ static void visit_window(Divisibility *d, Instr *i)
 {
     MemParts p;
     if (!ir_mem_parts(i, &p)) return;
-    if (ir_attr_int(i, ATTR_MASKED, 1) && window_inside(d, i, p.rank)) {
-        ir_set_attr(d->c->session, i, a_int(ATTR_MASKED, 0));
-        d->unmasked++;
-        d->progress = true;
-    }
+    visit_place(d, i, p.rank);
     int64_t align = row_alignment(d, i, &p);
     if (align > ir_attr_int(i, ATTR_ALIGN, 0)) {
         ir_set_attr(d->c->session, i, a_int(ATTR_ALIGN, align));

@@ -18,119 +18,8 @@
  * computed in the same way. Nothing else may use the input or what is made of it on the way. Keeps:
  * everything, within the bounds of functions, whose form may depend on what uses them. A NaN or an infinity
  * in a vector is not multiplied by the zeros beyond the end of rows. */
-#include "passes/tile/launch/computed_inputs.h"
-#include "ir/interp/scalar.h"
-#include "passes/tile/analysis/affine.h"
+#include "passes/tile/launch/computed.h"
 #include <math.h>
-
-enum { MAX_VALUES = 64, MAX_DEPTH = 16, MAX_OPERANDS = 4 };
-
-/* What is known of a value of an expression. */
-typedef struct Entry {
-    char *name;      /* in the text */
-    Scalar of_zeros; /* the value where all windows give zero */
-    bool unknown;    /* .. which depends on a vector */
-    bool of_host;    /* whether it is computed of the host */
-    int axis;        /* of the result, along which a vector lies; -1: it is a tile or a scalar */
-} Entry;
-
-/* An operand, and what it is computed of. */
-typedef struct Computing {
-    Session *s;
-    const Func *f;
-    int host;    /* the parameter in whose place the result is read */
-    Instr *load; /* its load whose window is that of the result */
-    Facts *facts;
-    ComputedInput *made;
-    Text text;
-    int n, loads; /* values; loads of the host */
-    Value *value[MAX_VALUES];
-    Entry entry[MAX_VALUES];
-    bool fails;
-} Computing;
-
-/* --- one window -------------------------------------------------------------------------------------- */
-
-static bool same_attributes(const Instr *a, const Instr *b)
-{ return a->n_attrs == b->n_attrs && ir_same_attrs(a, b); }
-
-/* Whether both are computed alike from the same values, which before cse may be two instructions. */
-static bool same_index(const Value *a, const Value *b, int depth)
-{
-    const Instr *i = a->def, *j = b->def;
-    if (a == b) return true;
-    if (!i || !j || i->op != j->op || a->type != b->type || a->index != b->index || depth > MAX_DEPTH ||
-        i->n_blocks || ir_reads_memory(i) || ir_has_effects(i) || i->n_operands != j->n_operands ||
-        !same_attributes(i, j))
-        return false;
-    for (int k = 0; k < i->n_operands; k++)
-        if (!same_index(ir_operand(i, k), ir_operand(j, k), depth + 1)) return false;
-    return true;
-}
-
-static bool is_zero(const Value *v)
-{
-    int64_t n;
-    double r;
-    return !v || (ir_is_const(v, &n) && n == 0) || (ir_is_const_float(v, &r) && r == 0 && !signbit(r));
-}
-
-static bool is_window(const Computing *x, const Instr *i, MemParts *m)
-{
-    if (i->op != OP_LOAD || !is_constant_read(i) || !ir_mem_parts(i, m) || m->token || m->mask) return false;
-    for (int k = 0; k < i->n_attrs; k++)
-        if (i->attrs[k].key != ATTR_EXTENTS && i->attrs[k].key != ATTR_LATENCY &&
-            i->attrs[k].key != ATTR_CACHE)
-            return false;
-    return m->rank <= 2 && m->result->type->kind == TYPE_TILE && m->result->type->rank == m->rank &&
-           is_zero(m->pad) && x->f->params[m->param].kind == PARAM_IN;
-}
-
-/* Whether the columns from `index` on lie behind those from `first` on, and how far. */
-static bool is_behind(Value *index, const Value *first, ComputedFrom *by)
-{
-    const Instr *i = index->def;
-    if (same_index(index, first, 0)) return true;
-    if (!i || i->op != OP_ADD) return false;
-    for (int k = 0; k < 2; k++) {
-        const Value *far = ir_operand(i, k);
-        if (!same_index(ir_operand(i, 1 - k), first, 0)) continue;
-        if (ir_is_const(far, &by->plus)) return by->plus >= 0;
-        if (!far->def || far->def->op != OP_DIM) return false;
-        by->dim = (int)ir_attr_int(far->def, ATTR_DIM, -1);
-        return by->dim >= 0;
-    }
-    return false;
-}
-
-/* Whether the load's window is that of the result, or lies some columns behind it. Columns before the tensor
- * are no columns of the other window then, as there are none. */
-static bool is_same_window(Computing *x, const Instr *i, const MemParts *m, ComputedFrom *by)
-{
-    MemParts first;
-    if (!ir_mem_parts(x->load, &first)) return false;
-    for (int a = 0; a < 2; a++)
-        if (x->f->params[m->param].dims[a] != x->f->params[first.param].dims[a] ||
-            ir_result(i)->type->shape[a] != ir_result(x->load)->type->shape[a])
-            return false;
-    if (!same_index(m->idx[0], first.idx[0], 0) || !is_behind(m->idx[1], first.idx[1], by)) return false;
-    return (by->dim < 0 && !by->plus) || value_range(x->facts, first.idx[1]).lo >= 0;
-}
-
-/* Whether the load takes an element for each row or each column of the result. */
-static bool is_vector_of(Computing *x, const MemParts *m, ComputedFrom *by)
-{
-    MemParts first;
-    if (!ir_mem_parts(x->load, &first)) return false;
-    for (by->axis = 0; by->axis < 2; by->axis++)
-        if (x->f->params[m->param].dims[0] == x->f->params[first.param].dims[by->axis] &&
-            m->result->type->shape[0] == ir_result(x->load)->type->shape[by->axis] &&
-            same_index(m->idx[0], first.idx[by->axis], 0))
-            return true;
-    return false;
-}
-
-/* --- the text of an expression ------------------------------------------------------------------------ */
 
 static int visit(Computing *x, Value *v);
 
@@ -168,12 +57,28 @@ static int take_from(ComputedInput *made, ComputedFrom from)
     return at;
 }
 
+/* A window of known columns. Rows behind the tensors are zeros, elements of columns need not be. */
+static int visit_rows(Computing *x, Instr *i)
+{
+    MemParts m;
+    if (!computed_is_read(x, i, &m)) return fail(x);
+    ComputedFrom from = { m.param, -1, -1, 0, 0 };
+    int at = computed_is_of_rows(x, i, &m, &from) ? take_from(x->made, from) : -1;
+    bool host = m.param == x->host;
+    if (at < 0) return fail(x);
+    x->loads += host;
+    return add(x, ir_result(i),
+        (Entry){ arena_printf(&x->s->arena, "x%d", at), { 0 }, from.axis == 1, host, (int)from.axis });
+}
+
 static int visit_load(Computing *x, Instr *i)
 {
     MemParts m;
-    if (!is_window(x, i, &m)) return fail(x);
-    ComputedFrom from = { m.param, -1, -1, 0 };
-    if (!(m.rank == 1 ? is_vector_of(x, &m, &from) : is_same_window(x, i, &m, &from))) return fail(x);
+    if (x->rows) return visit_rows(x, i);
+    if (!computed_is_window(x, i, &m)) return fail(x);
+    ComputedFrom from = { m.param, -1, -1, 0, 0 };
+    if (!(m.rank == 1 ? computed_is_vector(x, &m, &from) : computed_same_window(x, i, &m, &from)))
+        return fail(x);
     int at = take_from(x->made, from);
     if (at < 0) return fail(x);
     bool host = m.param == x->host;
@@ -282,6 +187,48 @@ static int visit_elementwise(Computing *x, Instr *i)
     return add(x, r, result);
 }
 
+/* A reduction of rows. */
+static int visit_reduction(Computing *x, Instr *i)
+{
+    const char *name = i->op == OP_REDUCE_SUM   ? "sum"
+                       : i->op == OP_REDUCE_MAX ? "max"
+                       : i->op == OP_REDUCE_MIN ? "min"
+                                                : NULL;
+    const Type *t = ir_operand(i, 0)->type;
+    if (!x->rows || !name || t->rank != 2 || ir_attr_int(i, ATTR_AXIS, -1) != 1 ||
+        ir_attr_int(i, ATTR_DROP, 0) || i->n_attrs > 2 || !dtype_is_float(t->dtype))
+        return fail(x);
+    int at = visit(x, ir_operand(i, 0));
+    if (x->fails) return 0;
+    Entry e = x->entry[at];
+    if (i->op == OP_REDUCE_SUM && e.of_zeros.f != 0) e.unknown = true;
+    char *from = e.name;
+    e.axis = -1;
+    e.name = arena_printf(&x->s->arena, "v%d", x->n);
+    text_printf(&x->text, "    let %s = %s(%s, axis = 1);\n", e.name, name, from);
+    return add(x, ir_result(i), e);
+}
+
+/* Columns side by side, all of which are zeros where windows are. */
+static int visit_concat(Computing *x, Instr *i)
+{
+    char *list = "";
+    Entry e = { .axis = -1 };
+    if (!x->rows || ir_attr_int(i, ATTR_AXIS, -1) != 1 || ir_result(i)->type->rank != 2 ||
+        !dtype_is_float(ir_result(i)->type->dtype))
+        return fail(x);
+    for (int k = 0; k < i->n_operands; k++) {
+        int at = visit(x, ir_operand(i, k));
+        if (x->fails || x->entry[at].unknown || x->entry[at].of_zeros.f != 0) return fail(x);
+        e.of_host |= x->entry[at].of_host;
+        list = arena_printf(&x->s->arena, "%s%s, ", list, x->entry[at].name);
+    }
+    e.of_zeros = scalar_float(0);
+    e.name = arena_printf(&x->s->arena, "v%d", x->n);
+    text_printf(&x->text, "    let %s = concat(%saxis = 1);\n", e.name, list);
+    return add(x, ir_result(i), e);
+}
+
 /* The number of the value among those of the expression. */
 static int visit(Computing *x, Value *v)
 {
@@ -292,6 +239,8 @@ static int visit(Computing *x, Value *v)
     if (i->op == OP_SPLAT || i->op == OP_BROADCAST) return visit(x, ir_operand(i, 0));
     if (i->op == OP_CONST) return visit_const(x, v);
     if (i->op == OP_RESHAPE) return visit_reshape(x, v);
+    if (i->op == OP_CONCAT) return visit_concat(x, i);
+    if (op_family(i->op) == OPS_REDUCE) return visit_reduction(x, i);
     return i->op == OP_LOAD ? visit_load(x, i) : op_is_elementwise(i->op) ? visit_elementwise(x, i) : fail(x);
 }
 
@@ -321,10 +270,14 @@ static bool is_used_here_alone(const Computing *x, const Value *operand)
 static bool find_expression(Computing *x, Value *operand, Instr *load)
 {
     const Type *t = operand->type;
-    *x->made = (ComputedInput){ .to = t->dtype, .n = 1 };
+    MemParts m;
+    if (x->rows && !computed_is_host_of_rows(x, operand, load)) return false;
+    *x->made = (ComputedInput){ .to = t->dtype, .n = 1, .columns = x->rows ? t->shape[1] : 0 };
     memset(x->made->from, 0, sizeof x->made->from);
-    x->made->from[0] = (ComputedFrom){ x->host, -1, -1, 0 };
+    x->made->from[0] = (ComputedFrom){ x->host, -1, -1, 0, 0 };
     x->load = load;
+    if (x->rows && !(ir_mem_parts(load, &m) && computed_known_columns(x, load, &m, &x->made->from[0])))
+        return false;
     x->n = x->loads = 0;
     x->fails = false;
     text_init(&x->text, &x->s->arena);
@@ -345,7 +298,8 @@ static void collect_loads(Arena *a, const Value *v, int param, int depth, InstrL
     for (size_t k = 0; k < loads->len && !there; k++) there = loads->data[k] == i;
     if (there) return;
     if (i->op == OP_LOAD && ir_mem_parts(i, &m) && m.param == param) vec_push(a, loads, i);
-    bool follows = op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_RESHAPE;
+    bool follows = op_is_elementwise(i->op) || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
+                   i->op == OP_CONCAT || op_family(i->op) == OPS_REDUCE;
     for (int k = 0; follows && k < i->n_operands; k++)
         collect_loads(a, ir_operand(i, k), param, depth + 1, loads);
 }
@@ -368,8 +322,8 @@ static void collect_operands(const Func *f, Arena *a, ValueList *operands)
 
 static bool same_expression(const ComputedInput *a, const ComputedInput *b)
 {
-    return a->to == b->to && a->n == b->n && !memcmp(a->from, b->from, sizeof a->from) &&
-           !strcmp(a->body, b->body);
+    return a->to == b->to && a->n == b->n && a->columns == b->columns &&
+           !memcmp(a->from, b->from, sizeof a->from) && !strcmp(a->body, b->body);
 }
 
 /* An operand that is computed of the parameter, and the load whose window is that of the result. */
@@ -383,20 +337,24 @@ typedef VEC(Found) FoundList;
 static bool is_computed(const Value *v)
 {
     const Type *t = v->type;
-    return v->def && op_is_elementwise(v->def->op) && t->rank == 2 && dtype_bytes(t->dtype) <= 2 &&
-           t->dtype != DT_BOOL;
+    return v->def && (op_is_elementwise(v->def->op) || v->def->op == OP_CONCAT) && t->rank == 2 &&
+           dtype_bytes(t->dtype) <= 2 && t->dtype != DT_BOOL;
 }
 
-/* The operands that are computed from the parameter, all in the same way. False: there are none. */
-static bool find_operands(Session *s, Func *f, int param, ComputedInput *made, FoundList *found)
+/* The operands that are computed from the parameter, all in the same way: element by element, or whole rows.
+ * False: there are none. */
+static bool find_in_form(Session *s, Func *f, int param, bool rows, ComputedInput *made, FoundList *found)
 {
     ValueList operands = { 0 };
+    found->len = 0;
     int loads = 0, uses = 0;
     const Param *p = &f->params[param];
     if (p->kind != PARAM_IN || p->type->kind != TYPE_TENSOR) return false;
     Computing *x = arena_array(&s->arena, Computing, 1);
     ComputedInput one;
-    *x = (Computing){ .s = s, .f = f, .host = param, .made = &one, .facts = facts_new(&s->arena, f) };
+    *x = (Computing){
+        .s = s, .f = f, .host = param, .rows = rows, .made = &one, .facts = facts_new(&s->arena, f)
+    };
     collect_operands(f, &s->arena, &operands);
     for (size_t n = 0; n < operands.len; n++) {
         Value *v = operands.data[n];
@@ -414,6 +372,12 @@ static bool find_operands(Session *s, Func *f, int param, ComputedInput *made, F
     return loads && loads == uses;
 }
 
+static bool find_operands(Session *s, Func *f, int param, ComputedInput *made, FoundList *found)
+{
+    return (f->params[param].type->rank == 2 && find_in_form(s, f, param, false, made, found)) ||
+           find_in_form(s, f, param, true, made, found);
+}
+
 ComputedInput input_computed(Session *s, Func *f, int param)
 {
     ComputedInput made;
@@ -429,9 +393,25 @@ static void without(Instr *load)
     ir_replace(ir_result(load), dtype_is_float(t->dtype) ? build_float(&b, t, 0) : build_int(&b, t, 0));
 }
 
+/* Makes the window one of whole rows. */
+static void whole_rows(Session *s, Instr *load, const MemParts *m, int64_t columns)
+{
+    Attr e = *ir_attr(load, ATTR_EXTENTS);
+    int last = m->rank - 1;
+    int64_t *v = arena_array(&s->arena, int64_t, (size_t)e.n);
+    memcpy(v, e.v, (size_t)e.n * sizeof *v);
+    v[last] = columns;
+    e.v = v;
+    ir_set_attr(s, load, e);
+    Builder b = ir_before(load);
+    Value *zero = ir_const_int(&b, m->idx[last]->type->dtype, 0);
+    for (int k = load->n_operands - 1; k >= 0; k--)
+        if (ir_operand(load, k) == m->idx[last] && k == 1 + last) ir_set_operand(load, k, zero);
+}
+
 /* Makes the load one of the operand itself, and erases the other loads of the parameter. What was computed of
  * them is left to dce. */
-static void load_instead(Session *s, const Found *found, int param)
+static void load_instead(Session *s, const Found *found, const ComputedInput *made, int param)
 {
     Instr *i = found->load;
     Value *operand = found->operand;
@@ -445,6 +425,7 @@ static void load_instead(Session *s, const Found *found, int param)
     }
     ir_mem_parts(i, &m);
     m.result->type = operand->type;
+    if (made->columns) whole_rows(s, i, &m, made->columns);
     if (m.pad) {
         const Type *t = type_with_dtype(s, m.pad->type, operand->type->dtype);
         Value *pad = dtype_is_float(t->dtype) ? build_float(&b, t, 0) : build_int(&b, t, 0);
@@ -459,7 +440,7 @@ bool compute_input(Session *s, Func *f, int param, DType to)
     ComputedInput made;
     FoundList found = { 0 };
     if (!find_operands(s, f, param, &made, &found) || made.to != to) return false;
-    for (size_t n = 0; n < found.len; n++) load_instead(s, &found.data[n], param);
+    for (size_t n = 0; n < found.len; n++) load_instead(s, &found.data[n], &made, param);
     ir_set_element_type(s, f, param, to);
     Param *p = &f->params[param];
     if (p->align < dtype_bytes(to)) p->align = dtype_bytes(to);

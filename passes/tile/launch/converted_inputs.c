@@ -95,7 +95,9 @@ int64_t convert_inputs(Session *s, Func *f, const DType *to)
     int64_t made = 0;
     for (int k = 0; k < f->n_params; k++) {
         if (to[k] == DT_COUNT) continue;
-        if (input_converted_to(f, k) == DT_COUNT && compute_input(s, f, k, to[k])) {
+        /* Where whole rows can be computed, launches convert nothing alone (runtime/launch/converted.c). */
+        bool computed = input_converted_to(f, k) == DT_COUNT || input_computed(s, f, k).columns > 0;
+        if (computed && compute_input(s, f, k, to[k])) {
             made++;
             continue;
         }

@@ -166,7 +166,7 @@ static void move_window(EmptyLoops *e, const MemParts *p, int axis)
     Value *at = p->idx[axis], *ops[] = { runs, at, end_of(e, &b, p, axis, at->type->dtype) };
     at = ir_emit(&b, OP_WHERE, ops, 3, NO_ATTRS, NULL);
     ir_set_operand(load, 1 + axis, at);
-    ir_set_attr(e->c->session, load, a_int(ATTR_MASKED, 1));
+    ir_unprove(e->c->session, load);
     e->facts = NULL; /* those of before */
     e->changed++;
 }

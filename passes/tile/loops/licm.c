@@ -96,6 +96,7 @@ static void move(Licm *x, Instr *loop, Instr *i)
     x->reads += is_constant_read(i);
     /* The fact is proven for iterations that run. Before the loop, there may be none. */
     ir_del_attr(i, ATTR_MASKED);
+    ir_del_attr(i, ATTR_INSIDE);
     ir_unlink(i);
     ir_place(&b, i);
 }

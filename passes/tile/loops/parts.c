@@ -173,7 +173,7 @@ static void clone_window(Parts *p, Builder *b, Instr *i, Value **ops)
     for (int a = 0; a < e->n; a++) extents[a] = a == axis ? p->part : e->v[a];
     int n = 0;
     for (int k = 0; k < i->n_attrs; k++)
-        if (i->attrs[k].key != ATTR_MASKED && i->attrs[k].key != ATTR_ALIGN)
+        if (i->attrs[k].key != ATTR_MASKED && i->attrs[k].key != ATTR_INSIDE && i->attrs[k].key != ATTR_ALIGN)
             attrs[n++] = i->attrs[k].key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, e->n) : i->attrs[k];
     ops[axis + 1] = ir_bin(b, OP_ADD, ops[axis + 1], ir_cast(b, p->at, ops[axis + 1]->type->dtype));
     Instr *made = ir_build(b, i->op, ops, i->n_operands, (Attrs){ attrs, n }, NULL, 0);

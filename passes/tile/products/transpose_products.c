@@ -335,6 +335,14 @@ static void transpose_group(Group *g)
     for (size_t n = 0; n < g->ends.len; n++) end_sum(g->ends.data[n]);
 }
 
+/* Whether the product still stands in the function: what nobody uses is erased with a group before it. */
+static bool stands(const Func *f, const Instr *i)
+{
+    const Block *b = i->block;
+    while (b && b != f->body) b = b->parent ? b->parent->block : NULL;
+    return b;
+}
+
 static bool transpose_products_func(PassContext *c, Func *f)
 {
     const Target *t = c->options->target;
@@ -346,7 +354,7 @@ static bool transpose_products_func(PassContext *c, Func *f)
         Group g = { .c = c, .ids = f->module->next_id };
         g.part = arena_array(c->scratch, uint8_t, g.ids);
         g.split = arena_array(c->scratch, uint8_t, g.ids);
-        if (!find_group(&g, products.data[n])) continue;
+        if (!stands(f, products.data[n]) || !find_group(&g, products.data[n])) continue;
         transpose_group(&g);
         /* What is not needed any more must not count as a use of a load. */
         for (Block *b = products.data[n]->block; b; b = b->parent ? b->parent->block : NULL) ir_sweep(b);

@@ -18,11 +18,11 @@
  * Requires: pack_varies.c proves that running programs in step keeps their meaning. It runs before index
  * arithmetic is narrowed and masks are settled. Keeps: every element, except that a reduction may join a
  * program's elements in another order. Does not handle: products, prints, assertions (`--check` has some in
- * most kernels, and the message names the program), atomics that order memory, loops
- * whose bounds differ between programs, stores under a condition that differs; kernels with hints for a
- * cluster, a placement (remap) or a written schedule, which are about programs as they are. Without the hint
- * `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a
- * cost; programs with loops; windows that would become gathers. */
+ * most kernels, and the message names the program), atomics that order memory, loops whose beginnings or
+ * steps differ between programs, stores under a condition that differs; kernels with hints for a cluster, a
+ * placement (remap) or a written schedule, which are about programs as they are. Without the hint `pack` it
+ * leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a cost;
+ * programs with loops, unless the lengths of all of them differ; windows that would become gathers. */
 #include "passes/tile/program/pack.h"
 #include "ir/layout/layout.h"
 
@@ -48,6 +48,7 @@ enum {
     FEW_WARPS = 2, /* of a pack of whole vectors: CTAs of fewer warps make room earlier as they end */
     SINGLES = 2,   /* from which on one warp takes neighbouring programs */
     LANES = 32,
+    STEP_ELEMS = 4,      /* of a lane in a step of loops whose lengths differ */
     LEAST_WORK = 10,     /* of an operation that is worth sharing, as ops.def counts */
     WORK_PER_ELEM = 16,  /* of a program, which programs of a pack share */
     WORK_PER_BYTE = 8,   /* as long as a byte from memory */
@@ -295,8 +296,9 @@ static bool pack(Choice *x, int64_t n)
     RangeInfo programs = range_of(ranges_new(x->f), ir_operand(ir_terminator(x->f->grid), p->axis));
     bool guard = programs.div % n != 0 && !pack_drops_tail(p);
     if (!few_behind(x, programs, guard)) return false;
+    bool gathers = x->asked || pack_has_unlike_loops(p);
     SavedBody saved = ir_body_save(x->f);
-    if (apply(p, guard) && (x->asked || !p->indexed)) return true;
+    if (apply(p, guard) && (gathers || !p->indexed)) return true;
     ir_body_restore(x->f, &saved);
     return false;
 }
@@ -322,9 +324,10 @@ static int64_t gain(Choice *x, int axis)
     x->size.shared = 0;
     if (!x->asked) ir_walk(x->f->body, add_shared, x);
     int64_t shared = x->size.shared / WORK_PER_BYTE;
+    bool gathers = x->asked || pack_has_unlike_loops(&x->p);
     SavedBody saved = ir_body_save(x->f);
     x->p.n = 2;
-    bool may = apply(&x->p, false) && (x->asked || !x->p.indexed);
+    bool may = apply(&x->p, false) && (gathers || !x->p.indexed);
     ir_body_restore(x->f, &saved);
     return may ? x->p.along + shared : -1;
 }
@@ -386,6 +389,16 @@ static int64_t sharing(Choice *x)
     return n;
 }
 
+/* The programs that one warp does together where each runs a loop of its own length: as many as give a lane a
+ * few elements in a step. They wait for memory together, and the shorter ones for the longest. */
+static int64_t of_unlike_loops(Choice *x)
+{
+    int64_t n = 1;
+    x->warps = x->f->hints.warps > 0 ? x->f->hints.warps : 1;
+    while (2 * n * x->size.elems <= (int64_t)x->warps * LANES * STEP_ELEMS) n *= 2;
+    return n;
+}
+
 /* The programs that a pack should have; 1: packing gains nothing. */
 static int64_t wanted(Choice *x)
 {
@@ -395,7 +408,8 @@ static int64_t wanted(Choice *x)
     ir_walk(x->f->body, measure, x);
     x->warps = pack_warps(x);
     const Size *s = &x->size;
-    if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;
+    if (s->loops) return pack_has_unlike_loops(&x->p) ? of_unlike_loops(x) : 1;
+    if (s->pieces || !s->bytes || !s->loaded) return 1;
     if (shares_work(s)) return sharing(x);
     if (s->bytes > MOST_BYTES || s->loaded > MOST_LOADED || s->elems > FULL_ELEMS) return 1;
     if (s->bytes % 16 && s->elems + s->beside / 2 > FULL_BESIDE) return 1;

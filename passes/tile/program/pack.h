@@ -21,6 +21,7 @@ typedef struct Pack {
     uint32_t values; /* the ids below were there before the rewriting; the arrays are indexed by them */
     bool *varies;    /* whether a value differs between programs */
     PackForm *forms;
+    Value *runs;  /* in a loop whose end varies: which programs still run; NULL: all do */
     ValueMap map; /* from a value that varies to the tile that holds it for all programs */
     Ranges *ranges;
     InstrList dead;
@@ -34,6 +35,14 @@ bool pack_varies(Pack *);
 static inline bool pack_is_varying(const Pack *p, const Value *v)
 { return v->id < p->values && p->varies[v->id]; }
 
+/* Whether the programs run different numbers of steps of a `for`, of which only the end differs. */
+static inline bool pack_loop_differs(const Pack *p, const Instr *i)
+{ return i->op == OP_FOR && pack_is_varying(p, ir_operand(i, 1)); }
+
+/* Whether the program has loops, of each of which neighbours run different numbers of steps, as over rows of
+ * a sparse matrix. */
+bool pack_has_unlike_loops(const Pack *);
+
 /* pack_rewrite.c */
 void pack_rewrite(Pack *);
 /* The type of a value for all programs: a tile with one more axis in front. */
@@ -45,6 +54,9 @@ PackForm pack_form(const Pack *, Value *);
 /* A tile with the axes in another order, or the tile itself if the order is that which it has. */
 Value *pack_permuted(Builder *, Value *, const int64_t *order);
 void pack_set(Pack *, Value *old, Value *tile); /* gives the new value the name of the old one */
+
+/* A condition of each program in the shape of tiles of all programs. */
+Value *pack_condition(const Pack *, Builder *, Value *cond, const Type *);
 
 /* pack_access.c */
 void pack_access(Pack *, Builder *, Instr *);

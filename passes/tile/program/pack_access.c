@@ -154,7 +154,9 @@ static int window_attrs(const Pack *p, const Window *w, const Instr *i, Attr *at
     }
     for (int k = 0; k < i->n_attrs; k++) {
         AttrKey key = i->attrs[k].key;
-        if (key == ATTR_ORDER || key == ATTR_STEPS || key == ATTR_MASKED || key == ATTR_ALIGN) continue;
+        if (key == ATTR_ORDER || key == ATTR_STEPS || key == ATTR_MASKED || key == ATTR_INSIDE ||
+            key == ATTR_ALIGN)
+            continue;
         attrs[n++] = key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, w->m.rank) : i->attrs[k];
     }
     if (memcmp(steps, one, sizeof *steps * (size_t)w->m.rank))
@@ -249,6 +251,10 @@ static void window_by_indices(Pack *p, Builder *b, Instr *i, const Window *w)
         for (int a = 0; a < rank; a++) back[order[a]] = a;
         ops[n++] = pack_permuted(b, pack_value(p, b, w->m.values[0]), back);
     }
+    if (p->runs && i->op == OP_LOAD) {
+        ops[n++] = pack_condition(p, b, p->runs, type_tile(p->c->session, DT_INDEX, rank, shape));
+        attrs[n_attrs++] = a_int(ATTR_HAS_MASK, 1);
+    }
     if (w->m.pad) ops[n++] = w->m.pad;
     if (w->m.token) ops[n++] = w->m.token;
     for (int k = 0; k < i->n_attrs; k++) {
@@ -267,10 +273,13 @@ static void indexed(Pack *p, Builder *b, Instr *i)
     Value *ops[2 * TILE_MAX_RANK + 4];
     MemParts m;
     ir_mem_parts(i, &m);
+    bool masked = p->runs && i->op == OP_GATHER && m.mask; /* those that have finished gather nothing */
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
         bool same = k == 0 || v == m.token || (v == m.pad && k == i->n_operands - 1 - (m.token != NULL));
         ops[k] = same ? v : pack_value(p, b, v);
+        if (masked && v == m.mask)
+            ops[k] = ir_bin(b, OP_AND, ops[k], pack_condition(p, b, p->runs, ops[k]->type));
     }
     Instr *made = ir_build(b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, NULL, 0);
     hand_over(p, i, made, m.result ? ir_result(made) : NULL);

@@ -57,6 +57,15 @@ Value *pack_value(Pack *p, Builder *b, Value *v)
     return of_form(p, b, pack_form(p, v));
 }
 
+Value *pack_condition(const Pack *p, Builder *b, Value *cond, const Type *t)
+{
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < t->rank; a++) shape[a] = t->shape[a];
+    if (t->rank == 1) return cond;
+    return ir_op(b, OP_BROADCAST, type_tile(p->c->session, DT_BOOL, t->rank, shape), NO_ATTRS,
+        column(p, b, cond, t->rank));
+}
+
 PackForm pack_form(const Pack *p, Value *v)
 { return pack_is_varying(p, v) ? p->forms[v->id] : (PackForm){ v, 0 }; }
 
@@ -212,18 +221,47 @@ static void take_over(Pack *p, Value *old, Value *now)
     }
 }
 
+/* A program that has run all of its steps keeps what it carries. */
+static void keep_behind(Pack *p, const Instr *made)
+{
+    Block *body = made->blocks[0];
+    Instr *y = ir_terminator(body);
+    Builder b = ir_before(y);
+    for (int k = 0; k < y->n_operands; k++) {
+        const Type *t = made->results[k].type;
+        if (t->kind == TYPE_TILE)
+            ir_set_operand(y, k,
+                ir_op(&b, OP_WHERE, NULL, NO_ATTRS, pack_condition(p, &b, p->runs, t), ir_operand(y, k),
+                    body->args[k + 1]));
+    }
+}
+
+/* Which programs run a step of a loop; `ends`: where their steps end, and the first of them is the same. */
+static Value *running(const Pack *p, Instr *made, Value *ends)
+{
+    Builder b = ir_at_end(made->blocks[0]);
+    Value *now = ir_op(&b, OP_LT, NULL, NO_ATTRS, ir_splat(&b, made->blocks[0]->args[0], 1, &p->n), ends);
+    return p->runs ? ir_bin(&b, OP_AND, now, p->runs) : now;
+}
+
 static void rewrite_for(Pack *p, Builder *b, Instr *i)
 {
     Value **ops = arena_array(p->c->scratch, Value *, (size_t)i->n_operands);
     for (int k = 0; k < i->n_operands; k++)
         ops[k] = k >= 3 && pack_is_varying(p, &i->results[k - 3]) ? pack_value(p, b, ir_operand(i, k))
                                                                   : ir_operand(i, k);
+    Value *ends = pack_loop_differs(p, i) ? pack_value(p, b, ops[1]) : NULL;
+    if (ends) ops[1] = ir_op(b, OP_REDUCE_MAX, NULL, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 1)), ends);
     Instr *made = ir_build(b, OP_FOR, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, NULL, 0);
     for (int k = 0; k < i->blocks[0]->n_args; k++)
         take_over(p, i->blocks[0]->args[k], made->blocks[0]->args[k]);
+    Value *outer = p->runs;
+    if (ends) p->runs = running(p, made, ends);
     move_block(i->blocks[0], made->blocks[0]);
     rewrite_block(p, made->blocks[0]);
     rewrite_yield(p, made->blocks[0], i->results);
+    if (ends) keep_behind(p, made);
+    p->runs = outer;
     for (int k = 0; k < i->n_results; k++) take_over(p, &i->results[k], &made->results[k]);
     vec_push(p->c->scratch, &p->dead, i);
 }
@@ -252,13 +290,8 @@ static void rewrite_choice(Pack *p, Builder *b, Instr *i)
         splice_before(i, i->blocks[k]);
     }
     for (int k = 0; k < i->n_results; k++) {
-        const Type *t = pack_type(p, i->results[k].type);
-        int64_t shape[TILE_MAX_RANK];
-        for (int a = 0; a < t->rank; a++) shape[a] = t->shape[a];
-        Value *cond = pack_value(p, b, ir_operand(i, 0));
-        if (t->rank > 1)
-            cond = ir_op(b, OP_BROADCAST, type_tile(p->c->session, DT_BOOL, t->rank, shape), NO_ATTRS,
-                column(p, b, cond, t->rank));
+        Value *cond =
+            pack_condition(p, b, pack_value(p, b, ir_operand(i, 0)), pack_type(p, i->results[k].type));
         Value *x[2];
         for (int n = 0; n < 2; n++) x[n] = pack_value(p, b, ir_operand(ir_terminator(i->blocks[n]), k));
         pack_set(p, &i->results[k], ir_op(b, OP_WHERE, NULL, NO_ATTRS, cond, x[0], x[1]));

@@ -9,7 +9,9 @@
 
 typedef struct Legal {
     const Pack *p;
-    bool guarded; /* inside an `if` whose condition varies: both of its blocks will run */
+    /* inside an `if` whose condition varies, both of whose blocks will run, or a loop whose end varies, which
+       will run as long as the longest one does */
+    bool guarded;
 } Legal;
 
 static bool any_varies(const Pack *p, const Instr *i)
@@ -34,7 +36,7 @@ static bool note_carried(Pack *p, const Instr *i)
     bool more = false;
     int first = i->op == OP_FOR ? 3 : 0, arg = i->op == OP_FOR;
     for (int k = 0; k < i->n_results; k++) {
-        bool v = pack_is_varying(p, ir_operand(i, k + first)) ||
+        bool v = pack_loop_differs(p, i) || pack_is_varying(p, ir_operand(i, k + first)) ||
                  pack_is_varying(p, ir_operand(ir_terminator(body), k)) ||
                  pack_is_varying(p, body->args[k + arg]);
         for (int b = 0; b < i->n_blocks && v; b++) more |= note(p, i->blocks[b]->args[k + arg]);
@@ -93,9 +95,9 @@ static bool may_access(const Legal *l, const Instr *i)
 static bool may_control(const Legal *l, const Instr *i)
 {
     Legal in = *l;
-    if (i->op == OP_FOR)
-        for (int k = 0; k < 3; k++)
-            if (pack_is_varying(l->p, ir_operand(i, k))) return false;
+    if (i->op == OP_FOR &&
+        (pack_is_varying(l->p, ir_operand(i, 0)) || pack_is_varying(l->p, ir_operand(i, 2))))
+        return false;
     if (i->op == OP_WHILE) { /* it may wait for what another program stores, and is left as it is */
         if (l->guarded || ir_has_effects(i) || any_varies(l->p, i) ||
             pack_is_varying(l->p, ir_operand(ir_terminator(i->blocks[0]), 0)))
@@ -103,7 +105,7 @@ static bool may_control(const Legal *l, const Instr *i)
         for (int k = 0; k < i->n_results; k++)
             if (i->results[k].type->kind == TYPE_TOKEN || pack_is_varying(l->p, &i->results[k])) return false;
     }
-    if (i->op == OP_IF && pack_is_varying(l->p, ir_operand(i, 0))) in.guarded = true;
+    in.guarded |= i->op == OP_IF ? pack_is_varying(l->p, ir_operand(i, 0)) : pack_loop_differs(l->p, i);
     for (int k = 0; k < i->n_results && in.guarded; k++)
         if (i->results[k].type->kind == TYPE_TOKEN) return false;
     for (int k = 0; k < i->n_blocks; k++)
@@ -154,4 +156,25 @@ bool pack_varies(Pack *p)
     p->varies = arena_array(p->c->scratch, bool, p->values);
     while (note_block(p, p->f->body)) {}
     return may_block(&l, p->f->body);
+}
+
+typedef struct Loops {
+    const Pack *p;
+    int all, unlike; /* loops; those of which programs run different numbers of steps */
+    bool combine;    /* tiles by a function, as grouped-steps does for several steps together */
+} Loops;
+
+static void count_loops(void *loops, Instr *i)
+{
+    Loops *l = loops;
+    l->all += is_loop(i);
+    l->combine |= op_family(i->op) == OPS_COMBINED;
+    l->unlike += pack_loop_differs(l->p, i);
+}
+
+bool pack_has_unlike_loops(const Pack *p)
+{
+    Loops l = { .p = p };
+    ir_walk(p->f->body, count_loops, &l);
+    return l.all && l.all == l.unlike && !l.combine;
 }

@@ -5,6 +5,8 @@
  * A value that a loop carries takes the registers of its initial value, and the loop's result takes those of
  * the carried value.
  *
+ * What hardly ever runs may spill: the second block of such an `if` does not count.
+ *
  * Element-wise operations can run in two orders. Tile by tile, each intermediate tile is held. Element by
  * element, a tile with one use is never held, but its operands stay in use until then. The vendor's compiler
  * finds the better order or one between them, so the smaller of both numbers counts. */
@@ -82,7 +84,7 @@ static void number(Live *x, const Block *b)
         for (int k = 0; k < i->n_operands; k++) read_at(x, ir_operand(i, k));
         int start = x->n + 1;
         if (i->n_blocks) x->n++;
-        for (int k = 0; k < i->n_blocks; k++) {
+        for (int k = 0; k < i->n_blocks - ir_is_rare(i); k++) {
             for (int a = 0; a < (int)i->blocks[k]->n_args; a++) see(x, i->blocks[k]->args[a]);
             x->n++;
             number(x, i->blocks[k]);

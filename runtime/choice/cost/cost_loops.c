@@ -16,7 +16,8 @@ typedef struct Walked {
 static void note_extent(Walked *x, int64_t extent)
 { x->extent = !x->extent || x->extent == extent ? extent : -1; }
 
-/* A gather takes the elements of an axis by the positions of a tile of one axis. */
+/* A gather takes the elements of an axis by the positions of a tile of one axis, or of one for each program
+ * of a pack. */
 static void gathers_along(Walked *x, const Instr *i)
 {
     const Param *p = &x->w->f->params[ir_operand(i, 0)->index];
@@ -26,7 +27,10 @@ static void gathers_along(Walked *x, const Instr *i)
         if (t->kind != TYPE_TILE || ir_defined_outside(at, x->body)) continue;
         int64_t n = type_elements(t), longest = 1;
         for (int k = 0; k < t->rank; k++) longest = t->shape[k] > longest ? t->shape[k] : longest;
-        if (n != longest) continue;
+        /* programs of a pack walk in step, each along its own range */
+        if (n != longest && (t->rank < 2 || t->shape[0] != x->w->f->packed || n != longest * t->shape[0]))
+            continue;
+        n = longest;
         x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)n));
         x->extent = -1;
     }
@@ -142,7 +146,9 @@ double cost_unknown_iterations(CostWalk *w, Block *body)
         double part = as_extent(w, body->parent, x.extent);
         if (part > 0) x.most = fmin(x.most, part);
     }
-    return x.most >= 1 ? ceil(x.most / parts) : COST_UNKNOWN_ITERATIONS;
+    /* programs of a pack go on until the longest of their ranges ends */
+    const double longest = parts > 1 && w->f->packed > 1 ? 1 + log2((double)w->f->packed) / 4 : 1;
+    return x.most >= 1 ? ceil(longest * x.most / parts) : COST_UNKNOWN_ITERATIONS;
 }
 
 static const Value *past_casts(const Value *v)

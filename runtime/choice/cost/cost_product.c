@@ -55,10 +55,14 @@ static double carried_sums(const Block *b)
     return bytes;
 }
 
-/* Whether the product reads what its step wrote to shared memory before it. */
+/* Whether the product reads a left operand that its step wrote to shared memory before it. */
 static bool reads_this_step(const Instr *i)
 {
-    if (!kernel_reads_written(i)) return false;
+    const Value *a = ir_operand(i, 0);
+    if (a->type->kind != TYPE_SHARED || !kernel_reads_written(i)) return false;
+    while (a->def && (a->def->op == OP_SHARED_TRANSPOSE || a->def->op == OP_SHARED_SLICE))
+        a = ir_operand(a->def, 0);
+    if (!a->def || a->def->op != OP_SHARED_STAGE) return false;
     while (i && i->op != OP_SHARED_WRITE) i = i->prev;
     return i != NULL;
 }

@@ -64,10 +64,18 @@ typedef struct Gathered {
 
 static int64_t words_of(void *user, const Value *v) { return cost_words(((Gathered *)user)->w, v->type); }
 
+/* Whether the gather hardly ever runs, so that it may spill, or has one element. */
+static bool is_seldom(const Instr *gather)
+{
+    const Block *b = gather->block;
+    bool rare = b->parent && ir_is_rare(b->parent) && b == b->parent->blocks[1];
+    return rare || type_elements(ir_result(gather)->type) == 1;
+}
+
 static void at_gather(void *user, const Instr *i, int64_t in_use)
 {
     Gathered *g = user;
-    if (i->op != OP_GATHER || !needs_room(g->w, &g->ranges, i)) return;
+    if (i->op != OP_GATHER || is_seldom(i) || !needs_room(g->w, &g->ranges, i)) return;
     int64_t words = in_use + address_words(g->w, i);
     if (words > g->most) g->most = words;
 }

@@ -272,7 +272,7 @@ static double end_time(const Estimate *e)
     const Iteration *t = &e->iteration;
     double end = m->end + store_time(e) + (c->chained ? m->join_chained : m->join) * c->joins;
     end += m->join_over * c->waiting;
-    if (c->left > 0) end += m->join_workspace + c->left / m->l2;
+    if (c->left > 0) end += m->join_parts + c->left / m->l2_loads;
     if (!c->chained) end += c->loading > 2 ? m->end_of_fours : c->loading > 1 ? m->end_of_pairs : 0;
     if (!c->consumers) return end;
     double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);

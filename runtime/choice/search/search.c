@@ -22,48 +22,9 @@ static bool is_last(const SearchName *n) { return n->hint && n->hint->search == 
 
 /* --- points ------------------------------------------------------------------------------------------ */
 
-/* Parts of loops meet in a cluster; more of them, and those of a last round, in the workspace. */
-static bool has_place(const Search *z, const uint8_t *at)
-{
-    const CostDevice *d = &z->p->device;
-    bool workspace = d->workspace && d->target->cluster_ctas > 1;
-    for (int i = 0; i < z->n_names; i++) {
-        const SearchName *m = &z->name[i];
-        const int64_t parts = m->values[at[i]].i;
-        if (!m->hint || workspace) continue;
-        if (m->hint->search == SEARCH_FEW_PROGRAMS && parts > SEARCH_MOST_OF_A_CLUSTER) return false;
-        if (m->hint->search == SEARCH_LAST_ROUND && parts > 1) return false;
-    }
-    return true;
-}
-
-/* Whether the two points, which have the same values of names that stand alone, say the same of each name. */
-static bool says_same(const Search *z, const uint8_t *a, const uint8_t *b)
-{
-    for (int j = 0; j < z->n_names; j++)
-        if (a[j] != b[j] && search_said(z, a, j) != search_said(z, b, j)) return false;
-    return true;
-}
-
-bool search_add(Search *z, const uint8_t *at)
-{
-    SearchPoint p = { .ns = INFINITY };
-    memcpy(p.at, at, sizeof p.at);
-    if (!has_place(z, at) || !search_allowed(z, &p)) return false;
-    const SearchPacked packed = search_pack(at);
-    for (int i = 0; i < z->n_points; i++)
-        if (search_same_in(z->alone, search_pack(z->point[i].at), packed) && says_same(z, z->point[i].at, at))
-            return true;
-    for (int j = 0; j < z->n_names; j++)
-        if (search_is_idle(z, at, j)) return true;
-    p.same = search_same_code(z, at);
-    if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
-    return true;
-}
-
 /* Adds a point. One that `require` rejects may be allowed with another value of one name that does not shape
  * the grid: the first such. */
-static void consider(Search *z, const uint8_t *at)
+static void consider_or_tell(Search *z, const uint8_t *at, bool *forbidden)
 {
     uint8_t p[MOST_NAMES];
     bool may_change[MOST_NAMES] = { false };
@@ -74,12 +35,19 @@ static void consider(Search *z, const uint8_t *at)
         may_change[j] = !of_tiles && !m->fixed;
     }
     bool done = search_forbidden(z, at, may_change);
+    *forbidden = done;
     for (int j = 0; j < z->n_names && !done; j++)
         for (int v = 0; v < z->name[j].n && !done && may_change[j]; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
             done = search_add(z, p);
         }
+}
+
+static void consider(Search *z, const uint8_t *at)
+{
+    bool forbidden = false;
+    consider_or_tell(z, at, &forbidden);
 }
 
 /* Considers `at` with value `v` of name `j`. */
@@ -155,15 +123,20 @@ static void consider_tiles(Search *z, const uint8_t *at)
     const int known = z->p->device.model ? search_best(z, NULL, 0) : -1;
     const double best = known >= 0 ? z->point[known].ns : INFINITY;
     int64_t all = combinations(z, at);
+    if (!z->never) z->never = arena_array(&z->s->arena, uint8_t, MOST_ASKED / 8 + 1);
     for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
     for (int pass = 0; pass < 2; pass++) {
         SearchLeast *least = search_least(z);
         for (int64_t k = 0; k < all; k++) {
+            if (z->never[k / 8] & 1 << k % 8) continue;
             combination(z, at, k, p);
-            if (runs_several(z, p) == pass && !search_is_hopeless(least, p, best)) consider(z, p);
+            if (runs_several(z, p) != pass || search_is_hopeless(least, p, best)) continue;
+            bool forbidden = false;
+            consider_or_tell(z, p, &forbidden);
+            if (forbidden) z->never[k / 8] |= (uint8_t)(1 << k % 8);
         }
-        if (!pass) search_estimate(z);
+        if (!pass && !search_predicts(z)) search_estimate(z);
     }
 }
 
@@ -278,7 +251,7 @@ static void consider_without_cp_async(Search *z, const uint8_t *declared)
         if (!m->hint || m->hint->search != SEARCH_WITH_CP_ASYNC) continue;
         for (int i = 0; i < z->n_points; i++) any |= z->point[i].cp_async;
         for (int v = 0; v < search_listed(m) && any; v++)
-            for (Side side = UPPER_MIDDLE; side < SIDES && !m->values[v].i; side++) {
+            for (Side side = UPPER_MIDDLE; side < SIDES && (!m->values[v].i || search_predicts(z)); side++) {
                 set_middle(z, declared, side, middle);
                 middle[j] = (uint8_t)v;
                 consider_tiles(z, middle);
@@ -336,6 +309,19 @@ static int walk_together(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * z->p->device.model->margin_late ? found : best;
 }
 
+/* All of this once more around the best point. */
+static void look_around(Search *z)
+{
+    for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
+        int before = search_best(z, NULL, 0), last[SEARCH_AGAIN];
+        consider_tiles(z, z->point[before].at);
+        consider_pairs(z, z->point[before].at);
+        search_estimate(z);
+        search_improve(z, last, search_best_of_different_tiles(z, last, SEARCH_AGAIN));
+        if (search_best(z, NULL, 0) == before) break;
+    }
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -359,26 +345,26 @@ static int walk(Search *z)
     for (Side side = UPPER_MIDDLE; side <= LOWER_MIDDLE_OR_LAST; side++) {
         set_middle(z, declared, side, middle);
         consider_tiles(z, middle);
-        search_estimate(z);
+        if (!search_predicts(z)) search_estimate(z);
     }
+    search_estimate(z);
     if (first->ns < INFINITY && first->uncertain) return 0;
     consider_without_cp_async(z, declared);
     consider_smaller(z, declared);
     int n = search_best_of_different_tiles(z, tops, BEAM);
     if (!n) return 0;
     search_improve(z, tops, n);
-    for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
-        int before = search_best(z, NULL, 0), last[SEARCH_AGAIN];
-        consider_tiles(z, z->point[before].at);
-        consider_pairs(z, z->point[before].at);
-        search_estimate(z);
-        search_improve(z, last, search_best_of_different_tiles(z, last, SEARCH_AGAIN));
-        if (search_best(z, NULL, 0) == before) break;
-    }
+    look_around(z);
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    int found = search_divided(z, search_least_strained(z, search_best(z, NULL, 0)));
+    const int whole = search_least_strained(z, search_best(z, NULL, 0));
+    int found = search_divided(z, whole);
+    if (search_predicts(z) && found != whole) {
+        look_around(z);
+        const int best = search_best(z, NULL, 0);
+        if (z->point[best].ns < z->point[found].ns) found = best;
+    }
     return search_order(z, search_sizes(z, search_shares(z, walk_together(z, found))));
 }
 
@@ -450,7 +436,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     out->ns = b->ns;
     out->declared_ns = z->point[0].ns;
     out->bound = b->bound;
-    out->tried = z->n_points;
+    out->tried = z->n_estimated;
     out->short_of_memory = z->short_of_memory;
     search_others(z, (int)(b - z->point), out);
     return true;

@@ -21,6 +21,7 @@ typedef struct SearchProblem {
     CostDevice device;   /* model NULL: by the number of programs alone, among what the grid clause names */
     int threads;         /* at most; 0: one a processor */
     bool only_if_needed; /* the declared defaults, if they fit */
+    bool thorough;       /* all that is considered is compiled, where else predictions choose of it */
 } SearchProblem;
 
 /* A configuration to take instead where the vendor's compiler keeps much of the chosen one in memory. */

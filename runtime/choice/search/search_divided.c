@@ -5,7 +5,9 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-enum { DIVIDED = 48 /* tiles of few programs that are divided as far as the device has room */ };
+/* Tiles of few programs that are divided as far as the device has room: where all are compiled, and where
+ * predictions choose of them. */
+enum { DIVIDED = 48, DIVIDED_PREDICTED = 256 };
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
 enum { SHARED_TILES = 6 };
@@ -50,28 +52,29 @@ static bool loads_together(const Search *z, const SearchPoint *p)
     return j >= 0 && p->at[j] < search_listed(&z->name[j]) && z->name[j].values[p->at[j]].i > 1;
 }
 
+/* The estimate, or what it may be. */
+static double expected_ns(const SearchPoint *p) { return p->known ? p->ns : p->predicted; }
+
 /* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
  * them: first what should be fastest if dividing costs nothing. */
 static void consider_parts(Search *z, int j, int64_t most)
 {
-    bool taken[MOST_POINTS] = { false };
-    const int n = z->n_points;
-    for (int k = 0; k < DIVIDED; k++) {
-        int now = -1, by = -1;
-        double least = INFINITY;
-        for (int i = 0; i < n; i++) {
-            const SearchPoint *p = &z->point[i];
-            bool may = !taken[i] && p->ns < INFINITY && !loads_together(z, p);
-            int v = may ? room_to_divide(z, p, j, most) : -1;
-            double ns = v >= 0 ? p->ns / (double)z->name[j].values[v].i : INFINITY;
-            if (ns >= least) continue;
-            now = i;
-            by = v;
-            least = ns;
-        }
+    double ns[MOST_POINTS];
+    int by[MOST_POINTS];
+    const int n = z->n_points, tiles = search_predicts(z) ? DIVIDED_PREDICTED : DIVIDED;
+    for (int i = 0; i < n; i++) {
+        const SearchPoint *p = &z->point[i];
+        const bool may = expected_ns(p) < INFINITY && !loads_together(z, p);
+        by[i] = may ? room_to_divide(z, p, j, most) : -1;
+        ns[i] = by[i] >= 0 ? expected_ns(p) / (double)z->name[j].values[by[i]].i : INFINITY;
+    }
+    for (int k = 0; k < tiles; k++) {
+        int now = -1;
+        for (int i = 0; i < n; i++)
+            if (ns[i] < (now < 0 ? INFINITY : ns[now])) now = i;
         if (now < 0) break;
-        taken[now] = true;
-        search_consider_value(z, z->point[now].at, j, by);
+        ns[now] = INFINITY;
+        search_consider_value(z, z->point[now].at, j, by[now]);
     }
     search_estimate(z);
 }
@@ -161,7 +164,7 @@ static int shares_of(const Search *z, const SearchPoint *p, int j, bool uneven)
 static double if_shared(const Search *z, const SearchPoint *p)
 {
     const double rounds = (double)p->programs / z->p->device.units;
-    return p->divided ? INFINITY : p->ns * rounds / ceil(rounds);
+    return p->divided ? INFINITY : expected_ns(p) * rounds / ceil(rounds);
 }
 
 /* Adds the points of the SHARED_TILES tiles that should be fastest if sharing costs nothing, each with even

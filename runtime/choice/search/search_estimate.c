@@ -267,10 +267,12 @@ static bool open_worker(Search *z, SearchWorker *w)
     return w->ast != NULL;
 }
 
-static void take_estimate(SearchPoint *p)
+void search_take_estimate(SearchPoint *p, const SearchPoint *of)
 {
-    SearchPoint x = *p->same;
+    SearchPoint x = *of;
     memcpy(x.at, p->at, sizeof x.at);
+    x.same = of;
+    x.next = p->next;
     *p = x;
 }
 
@@ -278,7 +280,7 @@ static void take_estimate(SearchPoint *p)
 static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
 {
     if (p->same) {
-        take_estimate(p);
+        search_take_estimate(p, p->same);
         return;
     }
     p->ns = INFINITY;
@@ -293,7 +295,7 @@ static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
 static void take_points(Search *z, SearchWorker *w)
 {
     while (z->next < z->limit) {
-        SearchPoint *p = &z->point[z->next++];
+        SearchPoint *p = &z->point[z->queue[z->next++]];
         pthread_mutex_unlock(&z->lock);
         estimate_one(z, w, p);
         pthread_mutex_lock(&z->lock);
@@ -320,18 +322,35 @@ static void *work(void *arg)
     return NULL;
 }
 
-void search_estimate(Search *z)
+void search_estimate_these(Search *z, const int *points, int n)
 {
-    int n = z->n_points - z->limit;
-    if (n > z->n_workers) n = z->n_workers;
+    if (!n) return;
     pthread_mutex_lock(&z->lock);
-    z->limit = z->n_points;
+    memcpy(z->queue, points, (size_t)n * sizeof *points);
+    z->next = z->finished = 0;
+    z->limit = n;
+    for (int i = 0; i < n; i++) z->n_estimated += !z->point[points[i]].same;
+    if (n > z->n_workers) n = z->n_workers;
     pthread_cond_broadcast(&z->more);
     for (SearchWorker *w = z->worker + 1; w < z->worker + n; w++)
         if (!w->runs) w->runs = !pthread_create(&w->thread, NULL, work, w);
     take_points(z, z->worker);
     while (z->finished < z->limit) pthread_cond_wait(&z->all_finished, &z->lock);
     pthread_mutex_unlock(&z->lock);
+}
+
+void search_estimate(Search *z)
+{
+    int all[MOST_POINTS], n = 0;
+    const bool predicts = search_predicts(z);
+    for (int i = 0; i < z->n_points; i++) {
+        SearchPoint *p = &z->point[i];
+        if (p->known || (predicts && !p->same)) continue;
+        p->known = true;
+        all[n++] = i;
+    }
+    search_estimate_these(z, all, n);
+    if (predicts) search_estimate_promising(z);
 }
 
 void search_close_workers(void *p)

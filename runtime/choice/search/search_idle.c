@@ -14,11 +14,8 @@ static const SearchPoint *estimated_with(const Search *z, const uint8_t *at, int
     uint8_t other[MOST_NAMES];
     memcpy(other, at, sizeof other);
     other[j] = (uint8_t)v;
-    const SearchPacked all = { UINT64_MAX, UINT32_MAX }, of = search_pack(other);
-    for (int i = 0; i < z->limit; i++)
-        if (search_same_in(all, search_pack(z->point[i].at), of))
-            return z->point[i].ns < INFINITY ? &z->point[i] : NULL;
-    return NULL;
+    const SearchPoint *p = search_find(z, other);
+    return p && p->ns < INFINITY ? p : NULL;
 }
 
 /* The value of name `j` that stands for all that say the same at this point: of a hint that is not given, the

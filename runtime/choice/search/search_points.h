@@ -12,7 +12,7 @@ enum {
 };
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 #define SEARCH_HARDLY_WORSE 1.02
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_FITTED = 24, MOST_POINTS = 960, MOST_WORKERS = 16 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_FITTED = 24, MOST_POINTS = 2048, MOST_WORKERS = 16 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
  * hint: not given. */
@@ -80,6 +80,9 @@ typedef struct SearchPoint {
                              multiprocessor has one program of the declared configuration, and many; else 0 */
     int64_t programs;
     Bound bound;
+    bool known;       /* it has an estimate, be it that it does not fit, or gets none */
+    double predicted; /* what the estimate may be, where there is none; else 0 */
+    int next;         /* in a list of points, one more than its number; 0: none */
     bool uncertain, products, cp_async;
     bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
     bool divided;                   /* loops are, among CTAs */
@@ -104,9 +107,10 @@ typedef struct SearchPoint {
 } SearchPoint;
 
 typedef struct SearchTiles SearchTiles;
+typedef struct SearchSurrogate SearchSurrogate;
 
 /* [0]: the caller's thread */
-enum { TILE_LISTS = 128, SCRATCH_SLOTS = 512 };
+enum { TILE_LISTS = 128, SCRATCH_SLOTS = 512, POINT_LISTS = 1024 };
 typedef struct SearchScratch {
     SearchPacked of;
     int64_t bytes;
@@ -141,8 +145,8 @@ typedef struct SearchTerm {
 } SearchTerm;
 
 /* The least estimates of tiles: of the points that are alike in the names that decide between tiles. */
-enum { LEAST_SLOTS = 2048 };
-_Static_assert(LEAST_SLOTS > 2 * MOST_POINTS, "few tiles share a slot");
+enum { LEAST_SLOTS = 4096 };
+_Static_assert(LEAST_SLOTS >= 2 * MOST_POINTS, "few tiles share a slot");
 typedef struct SearchTile {
     bool used;
     SearchPacked of; /* values of these names, 0 of the others */
@@ -165,16 +169,21 @@ typedef struct Search {
     SearchPacked alone;                   /* names that say something by themselves */
     SearchLeast *least;                   /* of search_least; NULL: nobody has asked */
     SearchTerm term[MOST_TERMS];
-    int n_terms;                      /* 0: `require` is asked as a whole */
+    int n_terms; /* 0: `require` is asked as a whole */
+    uint8_t
+        *never; /* bits of the combinations of tiles that `require` rejects whatever the other names are */
     int all_of[MOST_TERMS], n_all_of; /* the terms that all have to hold; first those that did not of late */
+    SearchSurrogate *surrogate;       /* of search_predict.c; NULL: nothing is predicted yet */
     SearchPoint point[MOST_POINTS];
-    int n_points, most; /* most: as many are looked at on the way through `auto` constants */
+    int list[POINT_LISTS], n_listed; /* of points by their values, as `next` has it; how many are in them */
+    int n_points, most;              /* most: as many are looked at on the way through `auto` constants */
     SearchWorker worker[MOST_WORKERS];
     int n_workers;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t more, all_finished;
-    int next, finished,
-        limit; /* points: the first that nobody took, how many have estimates, those that want one */
+    int queue[MOST_POINTS];     /* points that want an estimate now */
+    int next, finished, limit;  /* of these: the first that nobody took, how many have it, all */
+    int n_estimated;            /* points that were compiled */
     bool quit, short_of_memory; /* the latter: some point has no estimate for want of memory */
 } Search;
 
@@ -243,8 +252,16 @@ int search_rows(Search *, int best);
 /* Opens the workers; closed with the session, or before. */
 void search_open_workers(Search *);
 void search_close_workers(void *search);
-/* Estimates all points that have no estimate yet, in threads that stay for the next time. */
+/* Estimates points that have no estimate yet, in threads that stay for the next time: those that may be best
+ * where this can be predicted, else all of them. */
 void search_estimate(Search *);
+/* All of these points. The point has the estimate of another one, which gives the same code. */
+void search_estimate_these(Search *, const int *points, int n);
+void search_take_estimate(SearchPoint *, const SearchPoint *of);
+/* search_predict.c: whether the estimates of this block are predicted before points are compiled. Estimates
+ * the points without an estimate that may be the best by that. */
+bool search_predicts(const Search *);
+void search_estimate_promising(Search *);
 /* What a search of tiles on a CPU estimates: see search_cpu.c. False: nothing can be said. */
 bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
 
@@ -260,9 +277,11 @@ bool search_may_fit(const void *device, const Func *);
 /* Estimates that differ by less are equal; of equal ones the first is taken. */
 static inline bool search_is_less(double a, double b) { return a < b * 0.9999; }
 
-/* search.c: adds a point without an estimate, unless `require` rejects it. The best point that is none of
- * these; -1: there is none. */
+/* search_points.c: adds a point without an estimate, unless `require` rejects it; false: it does.
+ * search.c: the best point that is none of these; -1: there is none. */
 bool search_add(Search *, const uint8_t *at);
+/* The point with these values; NULL: there is none. */
+const SearchPoint *search_find(const Search *, const uint8_t *at);
 int search_best(const Search *, const int *but, int n);
 /* The best points of different tiles, at most so many; how many there are. */
 int search_best_of_different_tiles(const Search *, int *tops, int most);

@@ -145,11 +145,10 @@ void attention(const i64 grid0,
     const i64 Q_stride0,
     const i64 Q_stride1,
     const i64 Q_stride2,
-    const i64 B_,
-    const i64 H_,
     const i64 M_,
     const i64 N_,
     const i64 HK_,
+    const i64 H_,
     const u16 *const __restrict__ K,
     const i64 K_stride0,
     const i64 K_stride1,
@@ -204,7 +203,7 @@ void attention(const i64 grid0,
     const u32 at_t2 = (u32)(c0 * (i32)Q_stride2 + c1) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&q_15[4 * v], buffer_t1, ((u32)(div_132 + 0) < (u32)B_ &  (u32)(rem_131 + 0) < (u32)H_ &  (u32)(mul_13 + c0) < (u32)M_ &  (u32)((c1 + (16 * v))) < (u32)64) ? at_t2 + (u32)((16 * v)) * 2u : ~0u);
+        buffer_load_b128(&q_15[4 * v], buffer_t1, ((u32)(mul_13 + c0) < (u32)M_) ? at_t2 + (u32)((16 * v)) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
@@ -232,7 +231,7 @@ void attention(const i64 grid0,
     const u32 at_t5 = (u32)(c3 * (i32)K_stride2 + c2) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&k_224[4 * v], buffer_t4, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_223 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+        buffer_load_b128(&k_224[4 * v], buffer_t4, ((u32)(mul_223 + (c3 + (16 * v))) < (u32)N_) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
     }
     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
@@ -242,7 +241,7 @@ void attention(const i64 grid0,
     const u32 at_t8 = (u32)(c4 * (i32)V_stride2 + c5) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&v_227[4 * v], buffer_t7, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_223 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+        buffer_load_b128(&v_227[4 * v], buffer_t7, ((u32)(mul_223 + (c4 + v)) < (u32)N_) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
@@ -343,7 +342,7 @@ void attention(const i64 grid0,
         const u32 at_t30 = (u32)(c3_t29 * (i32)K_stride2 + c2_t28) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&k_248[4 * v], buffer_t27, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_247 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+            buffer_load_b128(&k_248[4 * v], buffer_t27, ((u32)(mul_247 + (c3_t29 + (16 * v))) < (u32)N_) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
         }
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
@@ -353,7 +352,7 @@ void attention(const i64 grid0,
         const u32 at_t35 = (u32)(c4_t33 * (i32)V_stride2 + c5_t34) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&v_251[4 * v], buffer_t32, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_247 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+            buffer_load_b128(&v_251[4 * v], buffer_t32, ((u32)(mul_247 + (c4_t33 + v)) < (u32)N_) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
@@ -781,7 +780,7 @@ void attention(const i64 grid0,
     u16 *const O_t82 = O + (i64)div_132 * O_stride0 + (i64)rem_131 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        if ((u32)(div_132 + 0) < (u32)B_ && (u32)(rem_131 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t82 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_80[((8 * v)) / 2]);
+        if ((u32)(mul_13 + c0) < (u32)M_) stg_b128(O_t82 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_80[((8 * v)) / 2]);
     }
 }
 #undef SCRATCH

@@ -460,8 +460,9 @@ static void sizes(Arranger *a)
         double error = 4.0 / (1 << (a->loose_bits < 11 ? a->loose_bits : 11));
         arrange_write(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11),
             error * (1 << 24), error * 0x1p53);
-        /* sums are exact but for a rare one above 2^24 */
-    } else arrange_write(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
+        /* Sums are exact but for a rare one above 2^24; beside extremes each of a row may be, and round. */
+    } else if (a->extremes && !a->eighths) arrange_write(a->k->bounds, sizeof a->k->bounds, "1 64 2");
+    else arrange_write(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
 }
 
 static void arrange(uint64_t seed, bool small, RandomKernel *out)

@@ -141,7 +141,7 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 100, failed = 0, n_files = 0;
-    const char *device = "interp", *v;
+    const char *device = "interp", *skip = NULL, *v;
     Fuzz z = { .draws = 3, .most = INT_MAX, .without = true, .make = random_kernel };
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) device = v;
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);
         else if (!strcmp(argv[i], "--passes=on")) z.without = false;
-        else if ((v = value_of(argv[i], "--skip"))) z.z.skip = v;
+        else if ((v = value_of(argv[i], "--skip"))) skip = v;
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
             RandomKernel *k = malloc(sizeof *k);
@@ -175,6 +175,7 @@ int main(int argc, char **argv)
     }
     int status = oracle_open(&z.z, device);
     if (status) return status;
+    z.z.skip = skip;
     for (int i = 1; i < argc; i++)
         if (*argv[i] != '-') failed += !run_file(&z, argv[i]);
     for (uint64_t seed = first; !n_files && seed < first + count; seed++) failed += !run_seed(&z, seed);

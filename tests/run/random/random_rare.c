@@ -54,7 +54,7 @@ static bool room(const Program *x, int values) { return x->n + values <= MOST_VA
 static bool is_alike(const Value *v, const void *other)
 {
     const Value *w = other;
-    return v != w && v->type == w->type && axes_same(&v->e, &w->e);
+    return !w || (v != w && v->type == w->type && axes_same(&v->e, &w->e));
 }
 static bool is_number(const Value *v, const void *none) { return v->type != T_BOOL; }
 static bool is_whole(const Value *v, const void *none) { return type_whole(v->type); }
@@ -345,6 +345,53 @@ static void until_small(Program *x)
     arrange_line(a, "}");
 }
 
+/* What two values of a type become, which is never larger than they for floats. */
+static const char *either(Program *x, ValueType t, const char *p, const char *q)
+{
+    char *out = program_text();
+    const char *form = t == T_BOOL     ? CHOOSE(x->a, "%s ^ %s", "%s && %s", "%s || %s")
+                       : type_float(t) ? CHOOSE(x->a, "min(%s, %s)", "max(%s, %s)")
+                                       : CHOOSE(x->a, "%s + %s", "%s ^ %s", "%s - %s", "min(%s, %s)");
+    arrange_write(out, EXPR, form, p, q);
+    return out;
+}
+
+/* Variables of an inner loop that begin as that of an outer one, or as something made of it, and change
+ * places: which of them takes its place when the loop ends is drawn. */
+static void crossed(Program *x)
+{
+    Arranger *a = x->a;
+    const Value *v = program_find(x, is_alike, NULL), *w = v ? program_find(x, is_alike, v) : NULL;
+    if (!w || v->type == T_INDEX || x->depth > 2 || x->trips > 20 || !room(x, 1)) return;
+    const int n = a->names++, k = x->loops;
+    const ValueType type = v->type;
+    const Axes e = v->e;
+    char s[16], name[3][16];
+    const char *other = value_read(x, w), *start[3], *next[3];
+    snprintf(s, sizeof s, "s%d", n);
+    for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%c%d", "pqr"[i], n);
+    for (int i = 0; i < 3; i++)
+        start[i] = chance(a, 40) ? s : chance(a, 60) ? either(x, type, s, CHOOSE(a, s, other)) : other;
+    for (int i = 0; i < 3; i++)
+        next[i] = chance(a, 60) ? name[below(a, 3)] : either(x, type, name[below(a, 3)], name[below(a, 3)]);
+    arrange_line(a, "var %s = %s;", s, value_read(x, v));
+    arrange_line(a, "for k%d in 0 .. %s {", k, CHOOSE(a, "2", "3", "w % 3 + 1"));
+    arrange_line(
+        a, "    var (%s, %s, %s) = (%s, %s, %s);", name[0], name[1], name[2], start[0], start[1], start[2]);
+    if (chance(a, 50)) arrange_line(a, "    for k%d in 0 .. %s {", k + 1, CHOOSE(a, "2", "3", "w % 3"));
+    else {
+        arrange_line(a, "    var t%d = 0;", n);
+        arrange_line(a, "    while t%d < %s {", n, CHOOSE(a, "2", "3", "w % 3"));
+        arrange_line(a, "        t%d += 1;", n);
+    }
+    arrange_line(
+        a, "        (%s, %s, %s) = (%s, %s, %s);", name[0], name[1], name[2], next[0], next[1], next[2]);
+    arrange_line(a, "    }");
+    arrange_line(a, "    %s = %s;", s, name[below(a, 3)]);
+    arrange_line(a, "}");
+    program_make(x, type, &e, s);
+}
+
 /* A name of an outer block, for another value of its type in this one. */
 static void hidden(Program *x)
 {
@@ -420,7 +467,7 @@ void program_rare(Program *x)
 {
     static void (*const all[])(Program *) = { tuple, tuple, tuple, called, called, asked, seldom, seldom,
         shifted_flags, looked_up, of_kind, batch, combined, combined, combined_tuple, counted_array, hidden,
-        whole_axis, whole_axis, program_turned, of_all_programs, odd_loop, until_small };
-    enum { ALL = sizeof all / sizeof *all, NESTED = 2 };
+        whole_axis, whole_axis, program_turned, of_all_programs, crossed, crossed, odd_loop, until_small };
+    enum { ALL = sizeof all / sizeof *all, NESTED = 4 };
     all[below(x->a, x->depth > 3 || x->trips > 20 ? ALL - NESTED : ALL)](x);
 }

@@ -3,7 +3,7 @@
  * edges, for few elements along K and for operands that lie either way, packed alone or twice; sums of
  * extreme values, exact modulo 2^32; an operand that two products take, with and without an offset; two
  * products that differ in their extents and in how their sums begin, which have one function. The assembly
- * for each processor has its instruction, and never vpmaddubsw, which saturates. */
+ * for each processor has its instruction, and never vpmaddubsw, which would saturate. */
 #include "op_kernel.h"
 #include <stdio.h>
 #include <string.h>

@@ -293,6 +293,9 @@ static void test_checks(void)
 {
     run_checked("%6, %7 = load %X.0[%1] token %t.5 {extents = [4], masked = 0} : f32[4], token", false,
         "load of X by program 0 of @k is out of range, but marked as proven in range");
+    run_checked("%6, %7 = load %X.0[%1] token %t.5 {extents = [4], inside = [1]} : f32[4], token", false,
+        "load of X by program 0 of @k is out of range, but marked as proven in range");
+    run_checked("%6, %7 = load %X.0[%1] token %t.5 {extents = [4], inside = [0]} : f32[4], token", false, "");
     run_checked("assert %4 {message = \"three is not negative\"}", true,
         "assertion failed in program 0 of @k: three is not negative");
     run_checked("assert %4", false, "");

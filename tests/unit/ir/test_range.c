@@ -28,6 +28,14 @@ static const char text[] =
     "    %40 = const 7 : index\n    %41 = and %k.12, %40 : index\n    %42 = sub %m.10, %row.15 : index\n    "
     "%43 = rem %m.10, %22 : index\n"
     "    %44 = shl %m.10, %38 : index\n    %45 = add %k.12, %k.12 {range = [0, 50]} : index\n"
+    /* floats that become integers: a NaN becomes 0 */
+    "    %61 = cast %k.12 : f32\n    %62 = const 0.0 : f32\n    %63 = const 9.5 : f32\n    %64 = const -4.25 "
+    ": "
+    "f32\n    %65 = log %61 : f32\n    %66 = max %65, %62 : f32\n    %67 = cast %66 : i32\n    %68 = clamp "
+    "%65, "
+    "%64, %63 : f32\n    %69 = cast %68 : i32\n    %70 = maxnum %65, %63 : f32\n    %71 = cast %70 : u8\n    "
+    "%72 = "
+    "mul %68, %68 : f32\n    %73 = round %72 : f32\n    %74 = cast %73 : i32\n    %75 = cast %65 : i32\n"
     /* a `for` that a return may leave: counted, and tested first */
     "    %49 = const false : bool\n"
     "    %50, %51 = while (%i.52 = %21, %d.53 = %49) {\n"
@@ -96,6 +104,11 @@ static void test_by_hand(void)
     expect(r, f, 43, 0, 0, 0);
     expect(r, f, 44, 256, M * 16, 256);
     expect(r, f, 45, 2, 50, 1);
+    expect(r, f, 67, 0, INT32_MAX, 1);
+    expect(r, f, 69, -5, 10, 1);
+    expect(r, f, 71, 0, 255, 1);
+    expect(r, f, 74, -50, 100, 1);
+    expect(r, f, 75, INT32_MIN, INT32_MAX, 1);
     session_free(&s);
 }
 

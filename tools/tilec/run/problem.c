@@ -125,6 +125,23 @@ static void bound_words(const ProblemView *v, const FrontParam *q, int64_t *most
                 most[d] = launch_facts_bound(launch_facts_code(extent_of_dim(v, &q->dims[a]), true));
 }
 
+static bool is_key(const FrontKernel *k, const char *dim)
+{
+    for (int i = 0; dim && i < k->n_keys; i++)
+        if (!strcmp(k->keys[i], dim)) return true;
+    return false;
+}
+
+/* As a launch (KernelParam.dense). */
+static int dense_axes(const FrontKernel *k, const FrontParam *q)
+{
+    int n = 0;
+    while (!k->products && n + 1 < q->rank && is_key(k, q->dims[q->rank - 1 - n].name) &&
+           is_key(k, q->dims[q->rank - 2 - n].name))
+        n++;
+    return n;
+}
+
 static void set_facts(ProblemView *v, Session *s)
 {
     const FrontKernel *k = v->kernel;
@@ -150,6 +167,7 @@ static void set_facts(ProblemView *v, Session *s)
             .unit_axis = unit_axis(v, q),
             .stride_mask = wide ? ~0u : 0,
             .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
+            .dense = padding(v, q) || is_transposed(v, q) ? 0 : dense_axes(k, q),
             .gaps = row && q->rank > 1 && !is_transposed(v, q) && ir_gaps_matter(own, bytes, size),
             .sign = !q->rank && q->type_known && q->dtype == DT_INDEX ? SIGN_SMALL : 1 };
     }
@@ -310,6 +328,7 @@ bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
         .n_bindings = v->n_fixed,
         .facts = &v->facts,
         .options = &o,
-        .device = v->problem->device };
+        .device = v->problem->device,
+        .thorough = v->problem->thorough };
     return search_configuration(s, &p, r);
 }

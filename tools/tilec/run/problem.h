@@ -19,6 +19,7 @@ typedef struct Problem {
     const char *path; /* of a problem that bench/gpu/open.h opened; the text of the problem */
     char *text;
     size_t size;
+    bool thorough; /* a choice compiles all that it considers */
 } Problem;
 
 /* A problem in a session: its syntax tree, and what the caller binds. */
