@@ -118,7 +118,9 @@ typedef struct FrontKernel {
      * kernel neither products nor loops. If such an axis has few programs, `pack` needs to know how many. */
     int n_counted;
     const char *const *counted;
-    uint64_t atomics; /* a bit for each of the first 64 parameters: atomics name it */
+    /* A bit for each of the first 64 parameters: a tensor that the kernel accesses by atomics alone, which
+     * combine elements in any order, so that it may be gathered (passes/kernel/program/shared_atomics.c). */
+    uint64_t atomics;
     /* The dimensions whose products divide numbers of the kernel, such as H and W of pixels that are counted
      * in one row: `p / (H*W)`, `p / W % H`. */
     int n_divisors;

@@ -32,6 +32,10 @@ typedef struct Keys {
     int depth, recursion, branches; /* branches: of `const if` around what is walked */
     AutoUse use;                    /* of what is demanded now */
     bool *divides;                  /* per dimension: FrontKernel.divisors */
+    /* The first 64 tensors that atomics by element combine with something, and those that are accessed in
+     * another way. ordered: some atomic orders other accesses. */
+    uint64_t combined, others;
+    bool ordered;
 } Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
@@ -286,12 +290,34 @@ static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
     k->depth--;
 }
 
-/* FrontKernel.atomics */
-static void note_atomic(Keys *k, const Node *tensor)
+/* An atomic by element that combines in any order. */
+static bool combines_elements(const Node *call)
 {
-    const Node *params = k->info->node->kids[0];
-    for (uint32_t i = 0; i < params->n && i < 64; i++)
-        if (params->kids[i] == tensor) k->info->k.atomics |= 1ull << i;
+    static const char *const names[] = { "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or",
+        "atomic_xor" };
+    bool combines = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) combines |= !strcmp(call->name, names[i]);
+    for (uint32_t a = 1; combines && a < call->kids[0]->n; a++) {
+        NodeKind kind = call->kids[0]->kids[a]->kind;
+        combines = kind != N_WINDOW && kind != N_ALL;
+    }
+    return combines;
+}
+
+/* Notes what FrontKernel.atomics follows from. */
+static void note_accesses(Keys *k, const Node *call, const Env *env)
+{
+    const Node *params = k->info->node->kids[0],
+               *order = argument(call, 3 + !strcmp(call->name, "atomic_cas"), "order");
+    bool atomic = !strncmp(call->name, "atomic_", 7);
+    k->ordered |= atomic && order && (order->kind != N_NAME || strcmp(order->name, "relaxed") != 0);
+    for (uint32_t j = 0; j < call->n; j++) {
+        const Node *a = call->kids[j]->kind == N_ARG ? call->kids[j]->kids[0] : call->kids[j],
+                   *tensor = a->kind == N_INDEX ? tensor_param(k, a->kids[0], env) : NULL;
+        uint64_t *noted = !j && atomic && tensor && combines_elements(call) ? &k->combined : &k->others;
+        for (uint32_t i = 0; i < params->n && i < 64 && tensor; i++)
+            if (params->kids[i] == tensor) *noted |= 1ull << i;
+    }
 }
 
 static void walk_call(Keys *k, const Node *n, const Env *env)
@@ -319,8 +345,7 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
         if (!strcmp(n->name, constant[i].call))
             demand_for(
                 k, (AutoUse){ .tile = i == 0 }, argument(n, constant[i].position, constant[i].name), env);
-    if (!strncmp(n->name, "atomic_", 7) && n->n && n->kids[0]->kind == N_INDEX)
-        note_atomic(k, tensor_param(k, n->kids[0]->kids[0], env));
+    note_accesses(k, n, env);
     k->info->k.products |= !strcmp(n->name, "mma");
     k->info->k.gathers |= !strcmp(n->name, "gather");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
@@ -428,7 +453,7 @@ static void list_counted(Session *s, const KernelInfo *info, FrontKernel *k)
 
 void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
-    Keys k = { s, ast, info, &ast->program->steps, 0, 0, 0 };
+    Keys k = { .s = s, .ast = ast, .info = info, .steps = &ast->program->steps };
     k.divides = arena_array(&s->arena, bool, (size_t)info->k.n_dims + 1);
     info->key_always = arena_array(&s->arena, bool, (size_t)info->k.n_dims + 1);
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
@@ -444,6 +469,7 @@ void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
     for (int d = 0; d < info->k.n_dims; d++)
         if (k.divides[d]) divisors[info->k.n_divisors++] = info->k.dims[d];
     info->k.divisors = divisors;
+    info->k.atomics = k.ordered || info->k.products ? 0 : k.combined & ~k.others;
     list_counted(s, info, &info->k);
 }
 

@@ -92,6 +92,22 @@ static void uses_of(const Instr *i, Value **out, int from)
     for (int k = from; k < i->n_operands; k++) out[k - from] = ir_operand(i, k);
 }
 
+/* CTAs that take programs by stride may step beyond 2^31: they count without signs. */
+static void emit_for_head(Emit *e, const Instr *i, const char *iv)
+{
+    const char *t = ctype(i->blocks[0]->args[0]->type->dtype), *start = name_of(e, ir_operand(i, 0)),
+               *end = name_of(e, ir_operand(i, 1)), *step = name_of(e, ir_operand(i, 2));
+    int64_t one = 0;
+    if (ir_attr_int(i, ATTR_BACKWARDS, 0))
+        line(e, "for (%s %s = %s - 1; %s >= %s; %s--) {", t, iv, end, iv, start, iv);
+    else if (e->plan->resident && ir_loop_is(i, LOOP_STATIC))
+        line(e, "for (%s %s = %s; (u32)%s < (u32)%s; %s = (%s)((u32)%s + (u32)%s)) {", t, iv, start, iv, end,
+            iv, t, iv, step);
+    else if (ir_is_const(ir_operand(i, 2), &one) && one == 1)
+        line(e, "for (%s %s = %s; %s < %s; %s++) {", t, iv, start, iv, end, iv);
+    else line(e, "for (%s %s = %s; %s < %s; %s += %s) {", t, iv, start, iv, end, iv, step);
+}
+
 void emit_for(Emit *e, Instr *i)
 {
     Block *b = i->blocks[0];
@@ -101,21 +117,12 @@ void emit_for(Emit *e, Instr *i)
         declare_value(e, b->args[k + 1]);
         assign(e, b->args[k + 1], ir_operand(i, k + 3));
     }
-    const char *iv = name_of(e, b->args[0]), *t = ctype(b->args[0]->type->dtype);
+    const char *iv = name_of(e, b->args[0]);
     e->storage[b->args[0]->id] = iv;
-    int64_t step;
-    const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1
-                          ? str(e, "%s++", iv)
-                          : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i), counters = emit_counters_open(e, i), along = emit_along_open(e, i);
     directive(e, "#pragma unroll %d", gpu_rounds_together(e->f, e->plan, e->role >= 0, i));
     if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
-    else {
-        const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
-        if (ir_attr_int(i, ATTR_BACKWARDS, 0))
-            line(e, "for (%s %s = %s - 1; %s >= %s; %s--) {", t, iv, end, iv, start, iv);
-        else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
-    }
+    else emit_for_head(e, i, iv);
     Iteration iteration = { .counter = iv }, *around = e->iteration;
     Body body = { 0 }, *out = e->out;
     e->indent++;

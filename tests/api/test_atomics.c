@@ -43,4 +43,39 @@ static void test_bounds(void)
     free(memory);
 }
 
-UNIT_MAIN("atomics", { "bounds", test_bounds })
+/* Tensors that cannot be gathered: whatever their extents, there is one variant. */
+static void test_unbounded(void)
+{
+    static const char head[] = "kernel counts(in i32 X[N], inout i32 COUNT[BINS], const int T = 256)\n"
+                               "grid (cdiv(N, T)) { let i = program_id(); let x = load(X[i*T +: T]); ",
+                      *const bodies[] = { "atomic_add(COUNT[0 +: T], x);",
+                          "atomic_add(COUNT[x], 1, order = release);",
+                          "atomic_add(COUNT[x], 1); store(COUNT[0], 1);", "atomic_exch(COUNT[x], 1);",
+                          "atomic_add(COUNT[x], gather(COUNT[x]));" };
+    int64_t n = 1 << 16;
+    char *memory = malloc(1 << 20);
+    FakeState *fake = fake_open(FAKE_CUDA);
+    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    tile_context *ctx;
+    CU_ASSERT_FATAL(memory && tile_context_create(&d, &ctx) == TILE_OK);
+    for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) {
+        char text[512] = "";
+        tile_kernel *k;
+        strcat(strcat(strcat(text, head), bodies[b]), " }");
+        OK(ctx, kernel_of(ctx, text, "counts", NULL, 0, &k));
+        int before = fake->compiles;
+        for (int64_t bins = 33; bins < 1000; bins += 100) {
+            tile_tensor tx = { memory, &n, NULL, 1, TILE_I32 },
+                        ty = { memory + (1 << 19), &bins, NULL, 1, TILE_I32 };
+            tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
+            OK(ctx, tile_launch(k, a, 2, NULL));
+        }
+        CU_ASSERT_EQUAL(fake->compiles, before + 1);
+        tile_kernel_destroy(k);
+    }
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
+    free(memory);
+}
+
+UNIT_MAIN("atomics", { "bounds", test_bounds }, { "unbounded", test_unbounded })

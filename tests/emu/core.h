@@ -195,6 +195,10 @@ typedef struct Cta {
     bool fenced; /* of other CTAs: global.c */
 } Cta;
 
+/* Whether atomics changed a byte that has this tag. */
+static inline bool emu_by_atomics(const Cta *c, uint32_t tag)
+{ return tag >> 24 == EMU_SEVERAL && c->several[tag & 0xffff].atomic; }
+
 typedef struct Cluster {
     uint32_t count, round;
 } Cluster;

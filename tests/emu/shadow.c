@@ -260,7 +260,7 @@ void emu_check_write(uint32_t a, uint32_t bytes, const void *same, Access how)
     for (uint32_t k = 0; k < bytes; k++) {
         if (tags[k] == last) continue;
         last = tags[k];
-        if (unchanged && last >> 24 != EMU_IN_FLIGHT)
+        if (unchanged && last >> 24 != EMU_IN_FLIGHT && !emu_by_atomics(emu.cta, last))
             continue; /* The value is already there, so the order of the writes does not matter. */
         check_tag(a + k, last, "write", how);
     }
@@ -337,7 +337,7 @@ static void write_again(uint32_t a)
     int agent = (int)(tag >> 24);
     Several s;
     memset(&s, 0, sizeof s); /* compared by bytes */
-    if (agent == EMU_SEVERAL) s = c->several[tag & 0xffff];
+    if (agent == EMU_SEVERAL && !emu_by_atomics(c, tag)) s = c->several[tag & 0xffff];
     else if (agent < EMU_WARPS && agent != w->index &&
              !known(&w->clock, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) {
         s.epoch[agent] = (uint16_t)tag;
@@ -364,7 +364,7 @@ void *emu_shared_atomic(uint32_t a, uint32_t bytes)
         uint32_t tag = c->tags[k];
         Several s;
         memset(&s, 0, sizeof s);
-        if (tag >> 24 == EMU_SEVERAL && c->several[tag & 0xffff].atomic) s = c->several[tag & 0xffff];
+        if (emu_by_atomics(c, tag)) s = c->several[tag & 0xffff];
         else s.filled = tag;
         check_tag(k, s.filled, "an atomic", GENERIC);
         bool alone = s.epoch[w->index] < w->lanes_epoch || s.lane[w->index] == emu.fiber->lane;

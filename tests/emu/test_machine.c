@@ -182,6 +182,17 @@ static void atomics_filled(const uint64_t *args)
     add_one(S);
 }
 
+/* A thread stores what the others' atomics have left in the word, as it was. */
+static void add_nothing(uint32_t a) { *(uint32_t *)emu_shared_atomic(a, 4) += 0; }
+static void atomics_stored(const uint64_t *args)
+{
+    if (tid() == 0) sts(S, 0);
+    emu_syncthreads();
+    add_nothing(S);
+    meet();
+    if (tid() == 0) sts(S, 0);
+}
+
 static void test_atomics(void)
 {
     const int two = 64, one = 32;
@@ -189,12 +200,14 @@ static void test_atomics(void)
     fails(64, atomics, &two, "race");
     fails(32, atomics, &one, "race");
     fails(64, atomics_filled, &two, "race");
+    fails(64, atomics_stored, &two, "race");
     between = WARP_BARRIER;
     fails(64, atomics, &two, "race");
     works(32, atomics, &one);
     between = BARRIER;
     works(64, atomics, &two);
     works(64, atomics_filled, &two);
+    works(64, atomics_stored, &two);
 }
 
 static void test_races(void)
