@@ -388,15 +388,31 @@ static bool fill_behind_early(const Rotation *r, Instr *fill)
     return true;
 }
 
-/* A late ring of one stage is given back only after the early part of the next step has taken its own. So
- * within a step, what the early part takes is filled before the one stage is waited for; otherwise the
- * producer would wait for the consumers, and they for it. False: the fills cannot be put into this order. */
+/* Whether the early part takes stages of a further step, of which an operand is written a step ahead
+ * (stage_ahead.c). */
+static bool takes_further(const Rotation *r)
+{
+    const InstrList *parts[] = { &r->p.early_issue, &r->p.early_rest };
+    for (int p = 0; p < 2; p++)
+        for (size_t k = 0; k < parts[p]->len; k++)
+            for (int b = 0; b < parts[p]->data[k]->n_blocks; b++)
+                if (ir_holds(parts[p]->data[k]->blocks[b], OP_RING_GET)) return true;
+    return false;
+}
+
+/* A late ring with the stages of one step gives them back only after the early part of the next step has
+ * taken its own. So within a step, what the early part takes is filled before those are waited for; otherwise
+ * the producer would wait for the consumers, and they for it. False: the fills cannot be put into this order,
+ * as where the early part takes stages of the step after the next. */
 static bool early_fills_first(const Rotation *r)
 {
     for (size_t k = 0; k < r->p.late_issue.len; k++) {
         const Instr *get = r->p.late_issue.data[k];
-        if (get->op != OP_RING_GET || ir_operand(get, 0)->type->shape[0] > 1) continue;
-        for (const Use *u = ir_operand(get, 0)->uses; u; u = u->next)
+        if (get->op != OP_RING_GET) continue;
+        const Value *ring = ir_operand(get, 0);
+        if (ring->type->shape[0] >= 2 * kernel_gets_of(r->s.body, ring)) continue;
+        if (takes_further(r)) return false;
+        for (const Use *u = ring->uses; u; u = u->next)
             if ((u->user->op == OP_RING_PUT || u->user->op == OP_RING_CP_ASYNC) &&
                 !fill_behind_early(r, u->user))
                 return false;
