@@ -490,7 +490,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         cost_crowded(w, i, m.param, n * times);
     }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    if (run == 1) run = kernel_alike_run(w->f, i, &axis);
+    if (run == 1) run = kernel_alike_run(w->f, &w->ranges, i, &axis);
     const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
     w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;
 }
