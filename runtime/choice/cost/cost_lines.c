@@ -1,9 +1,7 @@
 /* cost_lines.c: of cost: the lines that an access of a warp reaches. The multiprocessor's own cache serves
  * one line in a cycle, in which its lanes would compute. */
-#include "passes/kernel/gather/runs.h"
 #include "passes/kernel/layout/windows.h"
 #include "runtime/choice/cost/cost_walk.h"
-#include <math.h>
 
 /* Bytes of a line; lanes of a warp, and of a multiprocessor. */
 enum { LINE = 128, WARP = 32, LANES = 128 };
@@ -65,35 +63,4 @@ double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
         n += same == n;
     }
     return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
-}
-
-double cost_gathered_bytes(const Func *f, const MemParts *m, const Type *t, double size)
-{
-    enum { ROW = 8, SECTOR = 32 };
-    for (int axis = t && t->kind == TYPE_TILE ? t->rank - 1 : -1; axis >= 0; axis--) {
-        if (t->shape[axis] < ROW) continue;
-        bool rows = true, counts = false;
-        for (int a = 0; a < m->rank; a++) {
-            bool unit = f->params[m->param].stride[a] == 1;
-            counts |= unit;
-            rows = rows && (unit ? kernel_counts_along(f, m->idx[a], axis, ROW)
-                                 : kernel_run(f, m->idx[a], axis, ROW) & RUN_EQUAL);
-        }
-        if (rows && counts) return fmin(size + SECTOR / (double)t->shape[axis], fmax(size, SECTOR));
-    }
-    return fmax(size, SECTOR);
-}
-
-/* Weights of channels, say, are gathered for each element of these. */
-double cost_places(CostWalk *w, const MemParts *m, double n)
-{
-    double places = 1;
-    for (int a = 0; a < m->rank; a++) {
-        const Instr *d = m->idx[a]->def;
-        if (m->idx[a]->type->kind != TYPE_TILE || (d && d->op == OP_SPLAT)) continue;
-        if (!w->ranges) w->ranges = ranges_new(w->f);
-        RangeInfo at = range_of(w->ranges, m->idx[a]);
-        places *= (double)at.hi - (double)at.lo + 1;
-    }
-    return fmin(places, n);
 }

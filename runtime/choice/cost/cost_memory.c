@@ -1,11 +1,9 @@
 /* cost_memory.c: of cost: the bytes that a program's accesses move, how they lie, and what waits for them. */
-#include "passes/kernel/gather/runs.h"
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-/* Bytes that one access of a warp reaches at a time, and that come from L2 at least; lanes of a warp, and of
- * a multiprocessor. */
-enum { LINE = 128, SECTOR = 32, WARP = 32, LANES = 128 };
+/* Bytes that one access of a warp reaches at a time, and that come from L2 at least. */
+enum { LINE = 128, SECTOR = 32 };
 
 /* Bytes of a window that lie inside the tensor, in the mean over its places. */
 double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
@@ -272,76 +270,6 @@ double cost_small_copies(CostWalk *w, const Instr *i)
     return width >= 4 && width < 16 ? whole / width / w->threads : 0;
 }
 
-void cost_wait_for_data(CostWalk *w, double times)
-{
-    if (!w->counted) w->c.iterations += times;
-    w->counted = true;
-}
-
-/* How many stages of a ring one iteration takes, as for several taps of a filter. */
-static int taken_at_once(const Instr *take)
-{
-    int n = 0;
-    if (take->op != OP_RING_GET) return 1;
-    for (const Use *u = ir_operand(take, 0)->uses; u; u = u->next)
-        n += u->user->op == take->op && u->user->block == take->block;
-    return n > 1 ? n : 1;
-}
-
-/* Whether an iteration takes another stage of the ring behind the place where it gives one back, which may be
- * in an `if`; takes within an `if` do not count. */
-static bool given_back_between(const Block *b, const Value *ring, bool *given)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (*given && i->op == OP_RING_GET && ir_operand(i, 0) == ring) return true;
-        *given |= i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
-        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, given);
-    }
-    return false;
-}
-
-/* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
- * loads run ahead. Where the stages of an iteration are given back one by one, what the consumer holds of
- * them (`held_stages`) is a part of an iteration's. */
-void cost_stages(CostWalk *w, const Instr *take)
-{
-    const Value *ring = ir_operand(take, 0);
-    int taken = taken_at_once(take);
-    double n = (double)ring->type->shape[0] / taken;
-    bool given = false;
-    if (taken > 1 && given_back_between(take->block, ring, &given))
-        n += w->model->held_stages * (1 - 1.0 / taken);
-    if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
-}
-
-/* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same
- * iteration: other operands have stages, and nothing runs ahead of this one. Several of an iteration come
- * together. */
-static void wait_for_it(CostWalk *w, const Instr *i, double times)
-{
-    bool here = false;
-    if (!w->loops || w->roles || ir_result(i)->type->kind != TYPE_TILE || !ir_holds(i->block, OP_MMA_SYNC))
-        return;
-    for (const Use *u = ir_result(i)->uses; u; u = u->next) here |= u->user->op != OP_YIELD;
-    if (!here) return;
-    int words = (int)(cost_bytes(ir_result(i)->type) / 4 / w->threads);
-    bool first = w->waits != i->block;
-    w->together = first ? words : w->together + words;
-    if (w->together > w->c.loaded) w->c.loaded = w->together;
-    if (first) w->c.waits += times;
-    w->waits = i->block;
-}
-
-/* Nothing runs ahead of what consumers load to registers, once for a program, to compute an operand of a
- * product behind it. */
-static void load_before_product(CostWalk *w, const Instr *load)
-{
-    bool before = false;
-    if (!w->roles || w->producer || w->loops) return;
-    for (const Instr *i = load->next; i; i = i->next) before |= op_family(i->op) == OPS_PRODUCT;
-    if (before) w->c.before += cost_words(w, ir_result(load)->type);
-}
-
 /* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
 static double shifted(const CostWalk *w, const Instr *i)
 {
@@ -354,143 +282,51 @@ static double shifted(const CostWalk *w, const Instr *i)
     return (double)w->threads * vectors * (double)cost;
 }
 
-/* The axis of the tile along which elements of an indexed access lie side by side; -1: none. */
-static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
-{
-    const Param *p = &f->params[m->param];
-    for (int axis = t->rank - 1; axis >= 0; axis--) {
-        bool rows = true, counts = false;
-        for (int a = 0; a < m->rank; a++) {
-            bool unit = p->stride[a] == 1;
-            counts |= unit;
-            rows = rows && kernel_run(f, m->idx[a], axis, 2) & (unit ? RUN_COUNTS : RUN_EQUAL);
-        }
-        if (rows && counts) return axis;
-    }
-    return -1;
-}
-
-/* Lines beyond the least that a warp's first access reaches, whose lanes have `run` elements each along this
- * axis of the tile. */
-static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
-{
-    int32_t at[WARP][TILE_MAX_RANK] = { 0 };
-    int n = 0, line = LINE / dtype_bytes(t->dtype), least = WARP * run * dtype_bytes(t->dtype) / LINE;
-    for (uint32_t lane = 0; lane < WARP; lane++) {
-        layout_element(l, 0, lane, 0, 0, at[n]);
-        at[n][axis] /= line;
-        int same = 0;
-        while (same < n && memcmp(at[same], at[n], sizeof *at)) same++;
-        n += same == n;
-    }
-    return n > least ? n - (least > 1 ? least : 1) : 0;
-}
-
-/* The layout by which an indexed access is divided among lanes, as the emitter takes it: a number that each
- * thread computes for itself has none, and then another tile of the access has it. */
-static const Layout *layout_of_access(const CostWalk *w, const MemParts *m)
-{
-    const Value *tiles[TILE_MAX_RANK + 2] = { m->values[0], m->mask };
-    for (int a = 0; a < m->rank; a++) tiles[2 + a] = m->idx[a];
-    for (int k = 0; k < m->rank + 2; k++)
-        if (tiles[k] && tiles[k]->type->layout) return layouts_get(&w->plan->layouts, tiles[k]->type);
-    return NULL;
-}
-
-/* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
- * in which the multiprocessor's lanes would compute. */
-static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *m, int run)
-{
-    if (i->op != OP_SCATTER || m->values[0]->type->kind != TYPE_TILE || !w->plan)
-        return w->model->indexed_access;
-    const Type *t = m->values[0]->type;
-    const Layout *l = layout_of_access(w, m);
-    int axis = axis_of_rows(w->f, m, t), beyond = WARP - 1;
-    if (l && axis >= 0) beyond = lines_beyond(t, l, axis, run);
-    return w->model->indexed_access + (l ? beyond : 0) * (double)LANES / WARP;
-}
-
-static void wrote(CostWalk *w, int param, double bytes)
+void cost_wrote(CostWalk *w, int param, double bytes)
 {
     w->c.out += bytes;
     if (param < MOST_PARAMS) w->written[param] += bytes;
 }
 
-/* Whether the instruction changes one element, the same for all programs, under no condition. L2 does such
- * operations one after the other. */
-static bool is_queued(const Instr *i, const MemParts *m)
+/* A load, or a store, of a window, which the program does `times` times. */
+static void window_access(CostWalk *w, const Instr *i, const MemParts *m, double times)
 {
-    int64_t at;
-    bool same = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
-    for (int a = 0; a < m->rank && same; a++) same = m->idx[a] && ir_is_const(m->idx[a], &at);
-    for (const Block *b = i->block; same && b->parent; b = b->parent->block)
-        same = b->parent->op != OP_IF || ir_is_rare(b->parent);
-    return same;
+    double whole = 0, bytes = cost_window_bytes(w, i, &whole), moved = sectors(w, i, bytes),
+           width = access_bytes(w, i), shift = shifted(w, i),
+           fresh = i->op == OP_LOAD ? cost_new_part(w, i, m) : 1;
+    const int size = dtype_bytes(w->f->params[m->param].type->dtype);
+    if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
+        moved = bytes;
+        w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
+    }
+    w->c.pieces += bytes / pieces_bytes(w, i, m->param) * times;
+    if (i->op == OP_LOAD) {
+        cost_reads(w, i, m->param, bytes * times);
+        w->c.own += fresh * bytes * times;
+        w->c.fetched += cost_fetched(w, i, m, bytes, times) * times;
+        cost_wait_for_it(w, i, times);
+        cost_load_before_product(w, i);
+        if (whole > 256) cost_wait_for_data(w, times);
+        w->c.ahead += whole;
+        /* Elements by themselves take a register each until they are put together. */
+        int words = (int)(whole / (width < 4 ? size : 4) / w->threads);
+        if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
+    } else cost_wrote(w, m->param, bytes * times);
+    if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0)) w->c.added += bytes / size * times;
+    w->c.wasted += (moved - bytes) * times;
+    w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
+    double access = w->model->access + cost_lines_beside(w, i, m);
+    const Type *tile = i->op == OP_LOAD ? ir_result(i)->type : m->values[0]->type;
+    const double idle =
+        w->roles || tile->kind != TYPE_TILE ? 1 : cost_lanes(w, tile) / (double)type_elements(tile);
+    w->c.alu += fresh * (shift > 0 ? shift : idle * whole / (width > 1 ? width : 1) * access) * times;
+    w->c.shifted |= shift > 0 && i->op == OP_LOAD;
 }
 
 void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
-    double whole = 0, bytes = cost_window_bytes(w, i, &whole);
     if (w->traffic || !ir_mem_parts(i, &m)) return;
-    if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i),
-               fresh = i->op == OP_LOAD ? cost_new_part(w, i, &m) : 1;
-        if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
-            moved = bytes;
-            w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
-        }
-        w->c.pieces += bytes / pieces_bytes(w, i, m.param) * times;
-        if (i->op == OP_LOAD) {
-            cost_reads(w, i, m.param, bytes * times);
-            w->c.own += fresh * bytes * times;
-            w->c.fetched += cost_fetched(w, i, &m, bytes, times) * times;
-            wait_for_it(w, i, times);
-            load_before_product(w, i);
-            if (whole * 1.0 > 256) cost_wait_for_data(w, times);
-            w->c.ahead += whole;
-            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
-                              w->threads); /* elements by themselves take a register each until they are put
-                                              together */
-            if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
-        } else wrote(w, m.param, bytes * times);
-        if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0))
-            w->c.added += bytes / dtype_bytes(w->f->params[m.param].type->dtype) * times;
-        w->c.wasted += (moved - bytes) * times;
-        w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
-        double access = w->model->access;
-        access += cost_lines_beside(w, i, &m);
-        const Type *tile = i->op == OP_LOAD ? ir_result(i)->type : m.values[0]->type;
-        const double idle =
-            w->roles || tile->kind != TYPE_TILE ? 1 : cost_lanes(w, tile) / (double)type_elements(tile);
-        w->c.alu += fresh * (shift > 0 ? shift : idle * whole / (width > 1 ? width : 1) * access) * times;
-        w->c.shifted |= shift > 0 && i->op == OP_LOAD;
-        return;
-    }
-    const Type *t =
-        m.rank && m.idx[0]
-            ? m.idx[0]->type
-            : NULL; /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
-    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1,
-           size = dtype_bytes(w->f->params[m.param].type->dtype);
-    if (is_queued(i, &m)) w->c.queued += n * times;
-    if (i->op == OP_GATHER) {
-        const double several = cost_places(w, &m, n);
-        w->c.in += several * size * times;
-        w->c.own += several * size * times;
-        if (m.param < MOST_PARAMS)
-            w->read[m.param] += several * cost_gathered_bytes(w->f, &m, t, size) * times;
-        w->c.fetched += several * size * times;
-        w->c.ahead += several * size;
-        wait_for_it(w, i, times);
-        cost_wait_for_data(w, times);
-    } else if (ir_attr_int(i, ATTR_GATHERED, 0) > 0) w->c.shared += n * size * times;
-    else {
-        wrote(w, m.param, n * size * times);
-        cost_crowded(w, i, m.param, n * times);
-    }
-    int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    if (run == 1) run = kernel_alike_run(w->f, &w->ranges, i, &axis);
-    const double lanes = t && t->kind == TYPE_TILE ? cost_lanes(w, t) : 1;
-    w->c.alu += lanes / run * indexed_access(w, i, &m, run) * times;
+    if (i->op == OP_LOAD || i->op == OP_STORE) window_access(w, i, &m, times);
+    else cost_indexed(w, i, &m, times);
 }

@@ -1,5 +1,6 @@
-/* cost_waits.c: of cost: how often a loop waits for what it loads to registers. Loads of several rounds may
- * be under way at once, but not where the place of a load follows from what the round before loaded. */
+/* cost_waits.c: of cost: how often a loop waits for what it loads. Loads to registers of several rounds may
+ * be under way at once, but not where the place of a load follows from what the round before loaded; rings
+ * have stages. */
 #include "runtime/choice/cost/cost_walk.h"
 
 enum { MOST_DEEP = 24, MOST_SEEN = 1 << 9 };
@@ -100,4 +101,74 @@ void cost_loop_waits(CostWalk *w, const Instr *loop, double rounds)
     int together = apart ? gpu_rounds_together(w->f, w->plan, false, loop) : 1;
     if (ahead && apart) w->c.trips_ahead += levels * rounds / together;
     else w->c.trips += levels * rounds / together;
+}
+
+void cost_wait_for_data(CostWalk *w, double times)
+{
+    if (!w->counted) w->c.iterations += times;
+    w->counted = true;
+}
+
+/* How many stages of a ring one iteration takes, as for several taps of a filter. */
+static int taken_at_once(const Instr *take)
+{
+    int n = 0;
+    if (take->op != OP_RING_GET) return 1;
+    for (const Use *u = ir_operand(take, 0)->uses; u; u = u->next)
+        n += u->user->op == take->op && u->user->block == take->block;
+    return n > 1 ? n : 1;
+}
+
+/* Whether an iteration takes another stage of the ring behind the place where it gives one back, which may be
+ * in an `if`; takes within an `if` do not count. */
+static bool given_back_between(const Block *b, const Value *ring, bool *given)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (*given && i->op == OP_RING_GET && ir_operand(i, 0) == ring) return true;
+        *given |= i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
+        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, given);
+    }
+    return false;
+}
+
+/* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
+ * loads run ahead. Where the stages of an iteration are given back one by one, what the consumer holds of
+ * them (`held_stages`) is a part of an iteration's. */
+void cost_stages(CostWalk *w, const Instr *take)
+{
+    const Value *ring = ir_operand(take, 0);
+    int taken = taken_at_once(take);
+    double n = (double)ring->type->shape[0] / taken;
+    bool given = false;
+    if (taken > 1 && given_back_between(take->block, ring, &given))
+        n += w->model->held_stages * (1 - 1.0 / taken);
+    if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
+}
+
+/* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same
+ * iteration: other operands have stages, and nothing runs ahead of this one. Several of an iteration come
+ * together. */
+void cost_wait_for_it(CostWalk *w, const Instr *i, double times)
+{
+    bool here = false;
+    if (!w->loops || w->roles || ir_result(i)->type->kind != TYPE_TILE || !ir_holds(i->block, OP_MMA_SYNC))
+        return;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) here |= u->user->op != OP_YIELD;
+    if (!here) return;
+    int words = (int)(cost_bytes(ir_result(i)->type) / 4 / w->threads);
+    bool first = w->waits != i->block;
+    w->together = first ? words : w->together + words;
+    if (w->together > w->c.loaded) w->c.loaded = w->together;
+    if (first) w->c.waits += times;
+    w->waits = i->block;
+}
+
+/* Nothing runs ahead of what consumers load to registers, once for a program, to compute an operand of a
+ * product behind it. */
+void cost_load_before_product(CostWalk *w, const Instr *load)
+{
+    bool before = false;
+    if (!w->roles || w->producer || w->loops) return;
+    for (const Instr *i = load->next; i; i = i->next) before |= op_family(i->op) == OPS_PRODUCT;
+    if (before) w->c.before += cost_words(w, ir_result(load)->type);
 }

@@ -164,11 +164,6 @@ double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
 /* cost_lines.c: lane operations that a lane's access of a tile takes beside the access: those of as many
  * cycles as a warp's access reaches more lines than the fewest that hold as much. */
 double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
-/* Bytes of memory for an element of a gather: a sector, unless elements lie side by side along an axis,
- * wherever such a row begins. */
-double cost_gathered_bytes(const Func *, const MemParts *, const Type *, double size);
-/* The elements of a tensor that an indexed access may reach, at most n. */
-double cost_places(CostWalk *, const MemParts *, double n);
 
 /* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
@@ -178,6 +173,11 @@ double cost_lanes(const CostWalk *, const Type *);
 /* cost_waits.c: counts how often threads wait for loads to registers in so many rounds of a loop: loads of
  * rounds that are taken together, or issued so many rounds ahead, are under way at once. */
 void cost_loop_waits(CostWalk *, const Instr *loop, double rounds);
+/* Every iteration of the loop waits for what it loads, which counts once. */
+void cost_wait_for_data(CostWalk *, double times);
+void cost_wait_for_it(CostWalk *, const Instr *load, double times);
+void cost_load_before_product(CostWalk *, const Instr *load);
+void cost_stages(CostWalk *, const Instr *take); /* of a buffer's stage */
 
 /* cost_loops.c: about how often a loop with this body runs, whose bounds are loaded. */
 enum { COST_UNKNOWN_ITERATIONS = 16 };
@@ -208,8 +208,10 @@ double cost_cut(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 double cost_small_copies(CostWalk *, const Instr *copy); /* of 4 or 8 bytes, by a thread */
-void cost_wait_for_data(CostWalk *, double times);
-void cost_stages(CostWalk *, const Instr *take);        /* of a buffer's stage */
-void cost_gathered_words_of(CostWalk *, const Instr *); /* cost_gathered.c: atomics_open and atomics_close */
-void cost_crowded(CostWalk *, const Instr *, int param, double n);
+void cost_wrote(CostWalk *, int param, double bytes);
 void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */
+/* cost_indexed.c: gathers, scatters, atomics */
+void cost_indexed(CostWalk *, const Instr *, const MemParts *, double times);
+/* cost_gathered.c: atomics_open and atomics_close; atomics on few words */
+void cost_gathered_words_of(CostWalk *, const Instr *);
+void cost_crowded(CostWalk *, const Instr *, int param, double n);
