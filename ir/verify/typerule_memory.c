@@ -26,11 +26,13 @@ static const char *mem_operands(Rule *r, int n_values, MemOperands *m)
 
 static const char *window_type(Rule *r, const MemOperands *m, const Type **out)
 {
-    const Attr *e = rule_attr(r, ATTR_EXTENTS), *st = rule_attr(r, ATTR_STEPS), *o = rule_attr(r, ATTR_ORDER);
+    const Attr *e = rule_attr(r, ATTR_EXTENTS), *st = rule_attr(r, ATTR_STEPS), *o = rule_attr(r, ATTR_ORDER),
+               *inside = rule_attr(r, ATTR_INSIDE);
     int64_t shape[TILE_MAX_RANK], permuted[TILE_MAX_RANK];
     int rank = 0;
     if (!e || e->n != m->rank) WHY("extents must have one entry for each of the %d axes", m->rank);
     if (st && st->n != m->rank) WHY("steps must have one entry for each of the %d axes", m->rank);
+    if (inside && inside->n != m->rank) WHY("inside must have one entry for each of the %d axes", m->rank);
     for (int i = 0; i < m->rank; i++) {
         if (!rule_is_offset(T(r, 1 + i)))
             WHY("offset %d is %s, must be an integer scalar", i, STR(T(r, 1 + i)));

@@ -139,13 +139,14 @@ static void bound_words(Func *f, const Launch *l)
 static void dense_facts(const Func *f, Param *p, const Tensor *t, int drop)
 {
     int rank = t->rank - drop, from = rank - 1;
-    const int64_t *shape = t->shape + drop, *stride = t->stride + drop;
+    int64_t stride[TILE_MAX_RANK];
+    for (int a = 0; a < rank; a++) stride[a] = launch_stride(t, drop + a);
     while (from > 0 && f->dims[p->dims[from]].name && f->dims[p->dims[from - 1]].name &&
            f->dims[p->dims[from]].extent > 0 && f->dims[p->dims[from - 1]].extent > 0)
         from--;
     if (rank < 2 || stride[rank - 1] != 1) return;
     for (int a = rank - 2; a >= from; a--)
-        if (stride[a] != shape[a + 1] * stride[a + 1]) return;
+        if (stride[a] != t->shape[drop + a + 1] * stride[a + 1]) return;
     for (int a = rank - 2; a >= from; a--) {
         p->stride[a] = stride[a];
         p->stride_div[a] = power_of_two_in((uint64_t)stride[a], p->stride_div[a]);

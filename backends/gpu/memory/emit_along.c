@@ -1,8 +1,11 @@
 /* emit_along.c: pointers of loads that go along in a loop of products.
  *
- *   const float *SA_at[2];                             before the loop: what stays the same, for each
- * register for (v: 0, 1) { SA_at[v] = SA + row * stride + (c0 + 8 * v) * stride; pin_pointer(SA_at[v]); } for
- * (k ..) { .. x[v] = ldg_f32(SA_at[v] + (i64)k); .. }
+ *   const float *SA_at[2];                                   before the loop
+ *   for (v: 0, 1) {                                          what stays the same, for each register
+ *       SA_at[v] = SA + row * stride + (c0 + 8 * v) * stride;
+ *       pin_pointer(SA_at[v]);
+ *   }
+ *   for (k ..) { .. x[v] = *(SA_at[v] + (i64)k); .. }
  *
  * Factors of a step that a warp loads between two products have few elements in a thread. The vendor's
  * compiler works out their addresses anew in each step, in 64 bits, and puts that between the instructions of

@@ -344,7 +344,8 @@ static bool access_alike(Emit *e, const Indexed *x, const char *base)
 {
     LayoutVector v;
     Index *c[TILE_MAX_RANK];
-    int axis, n = x->l && x->result ? kernel_alike_run(e->f, x->instr, &axis) : 1, pw = per_word(x->d);
+    int axis, n = x->l && x->result ? kernel_alike_run(e->f, &e->ranges, x->instr, &axis) : 1,
+              pw = per_word(x->d);
     if (n < 2 || vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), &v) < 2) return false;
     bool follow;
     const char *old = tmp(e, "x"), *at, *same[4] = { old, old, old, old };

@@ -185,7 +185,7 @@ int kernel_indexed_run(const Func *f, Ranges **ranges, const Instr *i, int *axis
 
 enum { MOST_ALIKE = 16 };
 
-int kernel_alike_run(const Func *f, const Instr *i, int *axis)
+int kernel_alike_run(const Func *f, Ranges **ranges, const Instr *i, int *axis)
 {
     MemParts m;
     if (i->op != OP_GATHER || !ir_mem_parts(i, &m) || m.mask || m.result->type->kind != TYPE_TILE) return 1;
@@ -193,7 +193,7 @@ int kernel_alike_run(const Func *f, const Instr *i, int *axis)
     for (int n = MOST_ALIKE; n > 1; n /= 2) {
         bool alike = true;
         for (int a = 0; a < m.rank && alike; a++)
-            alike = m.idx[a]->type->kind != TYPE_TILE || kernel_run(f, m.idx[a], *axis, n) & RUN_EQUAL;
+            alike = m.idx[a]->type->kind != TYPE_TILE || run_by(f, ranges, m.idx[a], *axis, n) & RUN_EQUAL;
         if (alike) return n;
     }
     return 1;

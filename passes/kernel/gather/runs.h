@@ -17,7 +17,7 @@ bool kernel_counts_along(const Func *, const Value *tile, int axis, int n);
 int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
 /* The number of elements along *axis for which a gather has the same indices, wherever they begin at a
  * multiple of it, so that one access reads them; 1: each may have its own. */
-int kernel_alike_run(const Func *, const Instr *, int *axis);
+int kernel_alike_run(const Func *, Ranges **, const Instr *, int *axis);
 /* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
  * same records, wherever these begin. On CUDA two accesses read a record. */
 enum { GATHERED_WORDS = 3 };

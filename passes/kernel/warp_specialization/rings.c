@@ -17,7 +17,8 @@ bool roles_is_vector(const Instr *load)
 
 enum {
     MOST_OF_A_BOX = 256, /* elements along an axis of a TMA box */
-    MOST_SUMS = 160      /* registers of a thread: a sum and the one it is added to, beside factors */
+    MOST_SUMS = 160,     /* registers of a thread: a sum and the one it is added to, beside factors */
+    MOST_USES = 64,      /* of a factor and of what is computed from it */
 };
 
 /* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes. */
@@ -212,14 +213,16 @@ static bool wants_ring(const Instr *load)
     return latency >= 2 || (!latency && kernel_computes_operand(ir_result(load)));
 }
 
-/* Whether all uses of the value make it a factor of rows: it becomes a column, which multiplies. */
-static bool only_factor_of_rows(const Value *v)
+/* Whether all uses of the value make it a factor of rows: it becomes a column, which multiplies. left: how
+ * many uses are looked at. */
+static bool only_factor_of_rows(const Value *v, int *left)
 {
     for (const Use *u = v->uses; u; u = u->next) {
+        if (--*left < 0) return false;
         const Instr *i = u->user;
         const Type *t = i->n_results == 1 ? ir_result(i)->type : NULL;
         bool column = t && t->kind == TYPE_TILE && t->rank == 2 && t->shape[1] == 1;
-        if (column ? (i->op != OP_RESHAPE && i->op != OP_MUL) || !only_factor_of_rows(ir_result(i))
+        if (column ? (i->op != OP_RESHAPE && i->op != OP_MUL) || !only_factor_of_rows(ir_result(i), left)
                    : i->op != OP_BROADCAST && i->op != OP_MUL)
             return false;
     }
@@ -239,13 +242,14 @@ static int64_t words_of_sum(const Type *t)
 static bool scales_rows(const Roles *c, const Instr *load)
 {
     bool beside = false;
+    int left = MOST_USES;
     for (size_t k = 0; k < c->products.len; k++) {
         const Instr *x = c->products.data[k];
         if (ir_attr_int(x, ATTR_CHAINED, 0) || !kernel_is_zero(ir_operand(x, 2))) return false;
         if (2 * words_of_sum(ir_result(x)->type) > MOST_SUMS) return false;
         beside |= x->block == load->block;
     }
-    return beside && roles_is_vector(load) && only_factor_of_rows(ir_result(load));
+    return beside && roles_is_vector(load) && only_factor_of_rows(ir_result(load), &left);
 }
 
 /* A load to registers also gets a ring if it wants buffers or is a vector, and the smallest rings leave room,

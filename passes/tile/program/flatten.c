@@ -14,9 +14,10 @@
  *
  * Requires: specialize before it; a program of one block in which all tiles with more than one element are
  * windows, or computed from them element by element, or reduced along all of their axes. Tensors whose axes
- * become one have constant extents and strides there, and are accessed by such windows alone. Keeps: all but
- * the order of sums. Does not handle: scans, sorts, products, gathers and reductions along some of the axes;
- * masks and atomics; loads with steps or another order. */
+ * become one have constant extents and strides there, fewer than 2^31 elements along them, and are accessed
+ * by such windows alone. Keeps: all but the order of sums. Does not handle: scans, sorts, products, gathers
+ * and reductions along some of the axes; masks and atomics; loads with steps or another order. */
+#include "ir/analysis/range.h"
 #include "passes/pass.h"
 
 enum {
@@ -34,6 +35,7 @@ typedef struct Flatten {
     Value **flat; /* by id: the value of one axis, or NULL */
     size_t ids;
     int (*joined)[2]; /* by parameter: the first and the last axis that become one; -1: not seen */
+    Ranges *ranges;   /* of the program as it was */
     bool many;        /* a tile has more than one axis */
 } Flatten;
 
@@ -43,6 +45,25 @@ static bool is_whole(const Flatten *x, const Value *v)
 static bool is_single(const Value *v) { return is_tile(v) && type_elements(v->type) == 1; }
 
 /* --- whether it may be done ---------------------------------------------------------------------------- */
+
+/* The elements of one position along the first of the axes. */
+static int64_t elements_behind(const Flatten *x, const Param *p, int from, int to)
+{
+    int64_t n = 1;
+    for (int a = from + 1; a <= to; a++) n *= x->f->dims[p->dims[a]].extent;
+    return n;
+}
+
+/* Whether axes of known extents may be one: positions along it have 31 bits, as along each of them, and those
+ * of windows that begin out of range are still out of range. */
+static bool counts_as_one(const Flatten *x, const Param *p, const Value *first, int from, int to)
+{
+    const Dim *outer = &x->f->dims[p->dims[from]];
+    if (outer->extent < 1 || outer->text) return false;
+    const int64_t inner = elements_behind(x, p, from, to), most = INT64_MAX / 2 / inner;
+    const RangeInfo at = range_of(x->ranges, first);
+    return outer->extent <= INT32_MAX / inner && at.lo >= -most && at.hi <= most;
+}
 
 /* The axes of the tensor along which the window has more than one element: the first and the last. Between
  * them it has whole axes without gaps. */
@@ -64,8 +85,7 @@ static bool window_axes(const Flatten *x, const Instr *i, const MemParts *m, int
             at || p->stride[a] == FACT_UNKNOWN || p->stride[a - 1] != extent * p->stride[a])
             return false;
     }
-    const Dim *outer = &x->f->dims[p->dims[*from]];
-    return *from == *to || (outer->extent > 0 && !outer->text);
+    return *from == *to || counts_as_one(x, p, m->idx[*from], *from, *to);
 }
 
 static bool is_plain(const Instr *i, const MemParts *m)
@@ -141,8 +161,9 @@ static bool look_at(Flatten *x, Instr *i)
     if (i->op == OP_SPLAT) return true;
     if (i->op == OP_RESHAPE) return is_whole(x, ir_operand(i, 0));
     if (i->op == OP_BROADCAST)
-        return is_single(ir_operand(i, 0)) ||
-               (x->n >= LEAST_REPEATED && repeats(x, ir_operand(i, 0), MOST_STEPS));
+        return is_whole(x, ir_result(i)) &&
+               (is_single(ir_operand(i, 0)) ||
+                   (x->n >= LEAST_REPEATED && repeats(x, ir_operand(i, 0), MOST_STEPS)));
     if (i->op == OP_ARANGE) return true;
     if (op_family(i->op) == OPS_REDUCE) return last_of(i) != NULL;
     if (op_family(i->op) == OPS_SCAN)
@@ -235,14 +256,12 @@ static void flatten_access(Flatten *x, Builder *b, Instr *i, const MemParts *m)
     int64_t extents[TILE_MAX_RANK];
     int from, to, at = 1;
     window_axes(x, i, m, &from, &to);
-    int64_t inner = 1;
-    for (int a = from + 1; a <= to; a++) inner *= x->f->dims[x->f->params[m->param].dims[a]].extent;
     for (int a = 0; a < m->rank; a++) extents[a] = a == to ? x->n : -1;
     if (from < to) {
-        Value *first = m->idx[from];
-        DType d = first->type->dtype;
-        ir_set_operand(i, at + to, ir_bin(b, OP_MUL, first, ir_const_int(b, d, inner)));
-        ir_set_operand(i, at + from, ir_const_int(b, d, 0));
+        Value *inner = ir_index(b, elements_behind(x, &x->f->params[m->param], from, to));
+        ir_set_operand(i, at + to, ir_bin(b, OP_MUL, ir_cast(b, m->idx[from], DT_INDEX), inner));
+        ir_set_operand(i, at + from, ir_index(b, 0));
+        ir_del_attr(i, ATTR_INSIDE); /* was of the axes apart */
     }
     ir_set_attr(x->c->session, i, a_ints(ATTR_EXTENTS, extents, m->rank));
 }
@@ -375,6 +394,7 @@ static bool flatten_func(PassContext *c, Func *f)
     if (!f->is_kernel || f->hints.schedule) return false;
     ir_walk(f->body, longest, &x);
     if (x.n < 2 || !ir_any_in(f->body, reduces, &x)) return false;
+    x.ranges = ranges_new(f);
     x.joined = arena_alloc(c->scratch, (size_t)f->n_params * sizeof *x.joined);
     for (int k = 0; k < f->n_params; k++) x.joined[k][0] = x.joined[k][1] = -1;
     for (Instr *i = f->body->first; i; i = i->next)

@@ -136,6 +136,6 @@ void cost_indexed(CostWalk *w, const Instr *i, const MemParts *m, double times)
         cost_crowded(w, i, m->param, n * times);
     }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
-    if (run == 1) run = kernel_alike_run(w->f, i, &axis);
+    if (run == 1) run = kernel_alike_run(w->f, &w->ranges, i, &axis);
     w->c.alu += lanes / run * indexed_access(w, i, m, run) * times;
 }
