@@ -34,8 +34,7 @@ static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
     return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side];
 }
 
-/* The load that gives v, directly or reshaped to a matrix. */
-static Instr *load_behind(Roles *c, const Value *v)
+Instr *roles_load_behind(Roles *c, const Value *v)
 {
     if (v->def && v->def->op == OP_SLICE)
         v = ir_operand(v->def, 0); /* merge_loads.c makes such loads of consecutive rows. */
@@ -145,7 +144,7 @@ static bool only_products(const Value *v)
 
 static bool tma_load(Roles *c, const Value *v)
 {
-    const Instr *i = load_behind(c, v);
+    const Instr *i = roles_load_behind(c, v);
     if (!i || (!roles_by_cp_async(c, i) && !roles_tma_window(c, i))) return false;
     return only_products(v) && (v == roles_matrix_of(i) || only_products(roles_matrix_of(i)));
 }
@@ -231,14 +230,14 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
 static bool k_major(Roles *c, const Value *v, int k_axis)
 {
     bool transposed = v->def && v->def->op == OP_PERMUTE;
-    return roles_unit_axis(c, load_behind(c, v)) == (transposed ? 1 - k_axis : k_axis);
+    return roles_unit_axis(c, roles_load_behind(c, v)) == (transposed ? 1 - k_axis : k_axis);
 }
 
 /* Whether K, an axis of v, is contiguous in the tensor and covers all of that axis. Then TMA pads a stage
  * beyond it with zeros. */
 static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
 {
-    const Instr *l = load_behind(c, v);
+    const Instr *l = roles_load_behind(c, v);
     int64_t from;
     MemParts m;
     if (!l || v != ir_result(l) || roles_by_cp_async(c, l) || !ir_mem_parts(l, &m) ||
@@ -266,14 +265,13 @@ const char *roles_instr(DType d, bool tf32)
 static bool right_fits(Roles *c, Instr *i)
 {
     Value *b = ir_operand(i, 1);
-    if (!load_behind(c, b) && ir_operand(i, 0)->type->shape[0] > FEW_ROWS && roles_staged_right(c, i))
-        return true;
-    if (!load_behind(c, b))
+    if (ir_operand(i, 0)->type->shape[0] > FEW_ROWS && roles_staged_right(c, i)) return true;
+    if (!roles_load_behind(c, b))
         return roles_refuse(c, i->loc,
             "the product's right operand is computed, not loaded, and consumers cannot write it to shared "
             "memory, from where wgmma reads it");
     if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
-    add_load(c, load_behind(c, b));
+    add_load(c, roles_load_behind(c, b));
     if (!k_major(c, b, 0) && dtype_bytes(b->type->dtype) != 2)
         return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
     return true;
@@ -308,11 +306,11 @@ bool roles_product_fits(Roles *c, Instr *i)
         bool a_k = k_major(c, a, 1);
         if (!a_k && a->type->shape[0] != m)
             return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
-        if (!a_k && through_registers(load_behind(c, a))) return true;
+        if (!a_k && through_registers(roles_load_behind(c, a))) return true;
         if (!a_k && dtype_bytes(d) != 2)
             return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
-        add_load(c, load_behind(c, a));
-    } else if (load_behind(c, a))
+        add_load(c, roles_load_behind(c, a));
+    } else if (roles_load_behind(c, a))
         return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
     return true;
 }
@@ -324,8 +322,8 @@ bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
     DType d = a->type->dtype;
     if (m <= FEW_ROWS) m = 64;
     if (m == c->rows) return true;
-    if (m == 64 && load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 &&
-        n % consumers == 0 && (roles_staged(c, i) || load_behind(c, a)) && wgmma_has(d, d, each) &&
+    if (m == 64 && roles_load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 &&
+        n % consumers == 0 && (roles_staged(c, i) || roles_load_behind(c, a)) && wgmma_has(d, d, each) &&
         each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
         return true;
     return roles_refuse(c, i->loc,

@@ -71,6 +71,7 @@ bool roles_right_operand(Roles *c, Instr *product, RightOperand *r)
     Value *b = ir_operand(product, 1);
     const Instr *permute = b->def && b->def->op == OP_PERMUTE ? b->def : NULL;
     if (!in_steps(c, product) || b->type->kind != TYPE_TILE || b->type->rank != 2) return false;
+    if (roles_load_behind(c, b)) return false;
     if (permute && (permute->block != product->block || ir_use_count(b) != 1)) return false;
     *r = (RightOperand){ product, permute ? ir_operand(permute, 0) : b, NULL, permute != NULL };
     if (!is_computed_in(r->x, product->block)) return false;

@@ -142,6 +142,8 @@ Value *roles_transposed_view(Roles *, Builder *, Value *view);
 bool roles_stage_operands(void *roles);
 bool roles_order_adds(void *roles); /* ordered_adds.c */
 bool roles_staged(Roles *, const Instr *product);
+/* operands.c: the load that gives an operand, directly, in slices, transposed, or reshaped to a matrix */
+Instr *roles_load_behind(Roles *, const Value *);
 /* Whether consumers write the product's right operand, which they compute, to shared memory. */
 bool roles_staged_right(Roles *, Instr *product);
 /* The computed right operand of a product: the tile that is written, its layout, and whether the product
