@@ -144,8 +144,8 @@ expect taps TY=1\ TX=256 own 6144 H=4096 W=4096
 expect pairs TM=64 alu 2048 M=8192 N=2
 expect pairs TM=64 alu 15872 M=8192 N=64
 # Two sums of all programs, and one of a row.
-expect totals TN=64,\ pack=1 queued 2 M=8192 N=8192
-expect totals TN=64,\ pack=8 queued 16 M=8192 N=8192
+expect totals TN=64,\ pack=1 queued 2 M=131072 N=8192
+expect totals TN=64,\ pack=8 queued 16 M=131072 N=8192
 # A row of 64 in 16 lanes, put together in four steps: of minima, and of minima with their positions.
 expect least TM=32 alu 8224 M=8192 N=64
 expect place TM=32 alu 36896 M=8192 N=64

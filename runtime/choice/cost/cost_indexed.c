@@ -128,12 +128,12 @@ void cost_indexed(CostWalk *w, const Instr *i, const MemParts *m, double times)
     const bool tile = t && t->kind == TYPE_TILE;
     const double n = tile ? (double)type_elements(t) : 1, lanes = tile ? cost_lanes(w, t) : 1,
                  bytes = n * dtype_bytes(w->f->params[m->param].type->dtype) * times;
-    if (is_queued(i, m)) w->c.queued += n * times;
     if (i->op == OP_GATHER) gather(w, i, m, t, n, times);
     else if (ir_attr_int(i, ATTR_GATHERED, 0) > 0) w->c.shared += bytes;
     else {
         cost_wrote(w, m->param, bytes);
-        cost_crowded(w, i, m->param, n * times);
+        if (is_queued(i, m)) w->c.queued += n * times;
+        else cost_crowded(w, i, m->param, n * times);
     }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
     if (run == 1) run = kernel_alike_run(w->f, &w->ranges, i, &axis);

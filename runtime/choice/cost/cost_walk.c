@@ -231,10 +231,10 @@ static void choice(CostWalk *w, const Instr *i, double times)
     } else if (part_below(w, ir_operand(i, 0), &part)) {
         if (part > 0) walk(w, i->blocks[0], times * part);
         if (part < 1) walk(w, i->blocks[1], times * (1 - part));
-    } else if (ir_is_rare(i)) walk(w, i->blocks[0], times); /* in the step that is counted it may be taken */
-    else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
-    else
-        for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
+    } else if (!(ir_is_rare(i) && w->loops) && cost_as_int(w, ir_operand(i, 0), &c))
+        walk(w, i->blocks[c ? 0 : 1], times);
+    else if (ir_is_rare(i)) walk(w, i->blocks[0], times); /* the step of a loop that is counted may be rare */
+    else walk(w, i->blocks[0], times / 2), walk(w, i->blocks[1], times / 2);
 }
 
 static void roles(CostWalk *w, const Instr *i, double times)
