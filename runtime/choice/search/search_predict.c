@@ -13,7 +13,7 @@
 
 enum {
     MOST_KNOWN = 144,    /* points that predictions are made from: no more are compiled by them */
-    SEEDS = 16,          /* points far from each other that are compiled first */
+    SEEDS = 28,          /* points far from each other that are compiled first */
     AT_ONCE = 4,         /* points that are compiled without looking at one another's estimates */
     MOST_OF_A_CALL = 16, /* beside seeds: what is considered next may be more promising */
     PER_STEP = 16,
