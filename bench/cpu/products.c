@@ -195,6 +195,14 @@ static void few_rows(Bench *b, tile_dtype type, int64_t m, bool turned)
 
 enum { GROUPS = WEIGHTS / GROUP };
 
+/* Position k of the row that these bytes hold, packed as gemm_int4.tile says. */
+static int packed_weight(const uint8_t *row, int64_t k)
+{
+    int64_t in = k % GROUP, half = GROUP / 2;
+    int byte = row[k / GROUP * half + in % half];
+    return in < half ? byte & 15 : byte >> 4;
+}
+
 /* Weights of 4 bits, packed as gemm_int4.tile says. */
 typedef struct Int4 {
     tile_dtype type;
@@ -207,9 +215,8 @@ static double int4_element(const void *product, int64_t i, int64_t j)
     const Int4 *p = product;
     double sum = 0;
     for (int64_t k = 0; k < WEIGHTS; k++) {
-        int64_t group = k / GROUP, in = k % GROUP, half = GROUP / 2;
-        int byte = p->w[j * (WEIGHTS / 2) + group * half + in % half],
-            bits = in < half ? byte & 15 : byte >> 4;
+        int64_t group = k / GROUP;
+        int bits = packed_weight(p->w + j * (WEIGHTS / 2), k);
         double zero = bench_value(p->type, p->zero, j * GROUPS + group);
         sum += (bits - zero) * bench_value(p->type, p->scale, j * GROUPS + group) *
                bench_value(p->type, p->a, i * WEIGHTS + k);
@@ -258,11 +265,8 @@ static double w4a8_element(const void *product, int64_t i, int64_t j)
     double sum = 0;
     for (int64_t group = 0; group < GROUPS; group++) {
         double dots = 0;
-        for (int64_t in = 0; in < GROUP; in++) {
-            int byte = p->w[j * (WEIGHTS / 2) + group * GROUP / 2 + in % (GROUP / 2)],
-                bits = in < GROUP / 2 ? byte & 15 : byte >> 4;
-            dots += bits * p->a[i * WEIGHTS + group * GROUP + in];
-        }
+        for (int64_t k = group * GROUP; k < (group + 1) * GROUP; k++)
+            dots += packed_weight(p->w + j * (WEIGHTS / 2), k) * p->a[i * WEIGHTS + k];
         double of_a = bench_value(TILE_F32, p->scale_a, i * GROUPS + group) * dots,
                of_w = bench_value(TILE_F16, p->zero, group * WEIGHTS + j) *
                       bench_value(TILE_F32, p->sum, i * GROUPS + group);

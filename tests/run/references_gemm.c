@@ -100,7 +100,14 @@ void want_moe(Problem *p)
     free(y);
 }
 
-/* Groups of TK; byte b of a group holds weights b and b + TK/2. */
+/* Position k of a row of groups: byte b of a group holds weights b and b + group / 2. */
+static int packed_weight(const double *row, int64_t k, int64_t group)
+{
+    int64_t in = k % group, half = group / 2;
+    int two = (int)row[k / group * half + in % half];
+    return in < half ? two & 15 : two >> 4;
+}
+
 void want_gemm_int4(Problem *p)
 {
     IN(A);
@@ -112,13 +119,13 @@ void want_gemm_int4(Problem *p)
     SIZE(N);
     SIZE(K);
     SIZE(GROUPS);
-    int64_t group = K / GROUPS, half = group / 2;
+    int64_t group = K / GROUPS;
     double *w = malloc((size_t)(K * N) * sizeof *w);
     for (int64_t n = 0; n < N; n++)
         for (int64_t k = 0; k < K; k++) {
-            int64_t g = k / group, in = k % group;
-            int two = (int)W[n * K / 2 + g * half + in % half];
-            w[k * N + n] = ((in < half ? two & 15 : two >> 4) - ZERO[n * GROUPS + g]) * SCALE[n * GROUPS + g];
+            int64_t g = k / group;
+            w[k * N + n] =
+                (packed_weight(W + n * K / 2, k, group) - ZERO[n * GROUPS + g]) * SCALE[n * GROUPS + g];
         }
     ref_gemm(A, w, C, M, N, K);
     free(w);
@@ -138,16 +145,14 @@ void want_gemm_w4a8(Problem *p)
     SIZE(N);
     SIZE(K);
     SIZE(GROUPS);
-    int64_t group = K / GROUPS, half = group / 2;
+    int64_t group = K / GROUPS;
     for (int64_t m = 0; m < M; m++)
         for (int64_t n = 0; n < N; n++) {
             double sum = 0;
             for (int64_t g = 0; g < GROUPS; g++) {
                 double dots = 0;
-                for (int64_t in = 0; in < group; in++) {
-                    int two = (int)W[n * K / 2 + g * half + in % half];
-                    dots += (in < half ? two & 15 : two >> 4) * A[m * K + g * group + in];
-                }
+                for (int64_t k = g * group; k < (g + 1) * group; k++)
+                    dots += packed_weight(W + n * K / 2, k, group) * A[m * K + k];
                 sum += SW[g * N + n] * (SA[m * GROUPS + g] * dots - ZERO[g * N + n] * SUM[m * GROUPS + g]);
             }
             C[m * N + n] = sum;
