@@ -15,13 +15,13 @@ enum {
     STEPS = 4,     /* the steps are a multiple of it, so that all blocks take as many in one iteration */
 };
 
-/* Whether the product could share its function. */
+/* Whether the step is a product that could share its function. */
 static bool can_share(const Step *s)
 {
+    if (s->kind != STEP_MMA) return false;
     const Type *sums = ir_result(s->instr)->type;
-    return s->kind == STEP_MMA && !s->thin && !mma_is_amx(s->mma) && s->mr <= MOST_ROWS &&
-           s->a->form == FORM_ROWS && !s->a->offset_128 && sums->shape[1] % s->b->nr == 0 &&
-           mma_steps(s) % STEPS == 0;
+    return !s->thin && !mma_is_amx(s->mma) && s->mr <= MOST_ROWS && s->a->form == FORM_ROWS &&
+           !s->a->offset_128 && sums->shape[1] % s->b->nr == 0 && mma_steps(s) % STEPS == 0;
 }
 
 /* Whether the blocks of both are the same, but not the products, which have one function anyway. */
