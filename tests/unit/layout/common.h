@@ -28,6 +28,24 @@ static uint32_t rnd(uint32_t n)
 
 #define I(...) ((const int32_t[]){ __VA_ARGS__ })
 
+/* One register of one lane of one warp. `for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p))`
+ * visits those of a layout. */
+typedef struct Place {
+    uint32_t reg, lane, warp;
+} Place;
+
+static inline void place_next(const Layout *l, Place *p)
+{
+    if (++p->reg < layout_regs(l)) return;
+    p->reg = 0;
+    if (++p->lane < layout_lanes(l)) return;
+    p->lane = 0;
+    p->warp++;
+}
+
+static inline void element_at(const Layout *l, Place p, int32_t *c)
+{ layout_element(l, p.reg, p.lane, p.warp, 0, c); }
+
 /* A tile element as one number. */
 static inline int64_t flat(const Layout *l, const int32_t *c)
 {

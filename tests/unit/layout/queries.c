@@ -35,7 +35,47 @@ static int wrong_lanes(const Layout *l, uint32_t reg, uint32_t warp)
     return bad;
 }
 
-/* Owners, copies, registers found, terms: each against layout_element. */
+/* The owner of an element and the register in which a thread has it, of each place. unique[element]: how many
+ * places hold it whose thread and register count as the ones that store. */
+static int wrong_owners(const Layout *l, uint8_t *unique)
+{
+    int bad = 0;
+    for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p)) {
+        int32_t c[2], again[2];
+        LayoutOwner o;
+        element_at(l, p, c);
+        bad += !layout_owner(l, c, &o);
+        layout_element(l, o.in[0], o.in[1], o.in[2], o.in[3], again);
+        bad += memcmp(c, again, sizeof c) != 0 || !layout_is_unique(l, o.in[1], o.in[2], 0);
+        int found = layout_find_reg(l, c, p.lane, p.warp, 0);
+        bad += found < 0 || found > (int)p.reg;
+        if (found >= 0) layout_element(l, (uint32_t)found, p.lane, p.warp, 0, again);
+        bad += memcmp(c, again, sizeof c) != 0;
+        if (layout_is_unique(l, p.lane, p.warp, 0) && !(p.reg & l->free[LAYOUT_REG]))
+            unique[c[0] * l->cover[1] + c[1]]++;
+    }
+    return bad;
+}
+
+/* No register of a thread that lacks a coordinate is found. */
+static int wrong_finds(const Layout *l)
+{
+    int bad = 0;
+    for (int k = 0; k < 50; k++) {
+        int32_t c[2] = { (int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1]) };
+        uint32_t t = rnd(layout_lanes(l)), w = rnd(layout_warps(l));
+        bool held = false;
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+            int32_t e[2];
+            layout_element(l, r, t, w, 0, e);
+            held |= !memcmp(e, c, sizeof c);
+        }
+        bad += held != (layout_find_reg(l, c, t, w, 0) >= 0);
+    }
+    return bad;
+}
+
+/* Owners, copies and registers found: each against layout_element. */
 static void test_inverse(void)
 {
     for (int i = 0; i < 150; i++) {
@@ -44,41 +84,14 @@ static void test_inverse(void)
         const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
         if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
         CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-        int bad = 0;
         uint8_t *unique = calloc((size_t)l->cover[0] * (size_t)l->cover[1], 1);
-        for (uint32_t w = 0; w < layout_warps(l); w++)
-            for (uint32_t t = 0; t < layout_lanes(l); t++)
-                for (uint32_t r = 0; r < layout_regs(l); r++) {
-                    int32_t c[2], again[2];
-                    LayoutOwner o;
-                    layout_element(l, r, t, w, 0, c);
-                    bad += !layout_owner(l, c, &o);
-                    layout_element(l, o.in[0], o.in[1], o.in[2], o.in[3], again);
-                    bad += memcmp(c, again, sizeof c) != 0 || !layout_is_unique(l, o.in[1], o.in[2], 0);
-                    int found = layout_find_reg(l, c, t, w, 0);
-                    bad += found < 0 || found > (int)r;
-                    if (found >= 0) layout_element(l, (uint32_t)found, t, w, 0, again);
-                    bad += memcmp(c, again, sizeof c) != 0;
-                    if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG]))
-                        unique[c[0] * l->cover[1] + c[1]]++;
-                }
+        int bad = wrong_owners(l, unique);
         for (uint32_t w = 0; w < layout_warps(l); w++)
             for (uint32_t r = 0; r < layout_regs(l); r++) bad += wrong_lanes(l, r, w);
         /* The threads that are unique hold each element exactly once. */
         for (int32_t k = 0; k < l->cover[0] * l->cover[1]; k++) bad += unique[k] != 1;
         free(unique);
-        /* No register of a thread that lacks a coordinate is found. */
-        for (int k = 0; k < 50; k++) {
-            int32_t c[2] = { (int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1]) };
-            uint32_t t = rnd(layout_lanes(l)), w = rnd(layout_warps(l));
-            bool held = false;
-            for (uint32_t r = 0; r < layout_regs(l); r++) {
-                int32_t e[2];
-                layout_element(l, r, t, w, 0, e);
-                held |= !memcmp(e, c, sizeof c);
-            }
-            bad += held != (layout_find_reg(l, c, t, w, 0) >= 0);
-        }
+        bad += wrong_finds(l);
         CU_ASSERT_EQUAL(bad, 0);
         CU_ASSERT_FALSE(layout_owner(l, I(l->cover[0], 0), &(LayoutOwner){ { 0 } }));
     }
@@ -92,6 +105,24 @@ static uint32_t term_value(const LayoutTerm *t, uint32_t lane, uint32_t warp)
     return v * t->mul;
 }
 
+/* Whether the terms give the coordinate on axis d of what the thread's registers hold. */
+static int wrong_terms(const Layout *l, int d, const LayoutTerm *terms, int n, uint32_t t, uint32_t w)
+{
+    uint32_t x = 0;
+    int32_t c[2];
+    for (int k = 0; k < n; k++) x ^= terms[k].xor_ ? term_value(&terms[k], t, w) : 0;
+    for (int k = 0; k < n; k++) x += terms[k].xor_ ? 0 : term_value(&terms[k], t, w);
+    layout_element(l, 0, t, w, 0, c);
+    int bad = c[d] != (int32_t)x;
+    for (uint32_t r = 0; l->separable && r < layout_regs(l); r += 3) {
+        int32_t both[2], reg[2];
+        layout_element(l, r, t, w, 0, both);
+        layout_element(l, r, 0, 0, 0, reg);
+        bad += both[d] != reg[d] + (int32_t)x;
+    }
+    return bad;
+}
+
 static void test_terms(void)
 {
     for (int i = 0; i < 150; i++) {
@@ -99,32 +130,15 @@ static void test_terms(void)
         random_tile(tile);
         const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
         if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
-        LayoutTerm terms[LAYOUT_MAX_TERMS], once[LAYOUT_MAX_TERMS];
-        int bad = 0, nonce = layout_unique_terms(l, once);
-        for (int d = 0; d < 2; d++) {
-            int n = layout_thread_terms(l, d, terms);
-            for (uint32_t w = 0; w < layout_warps(l); w++)
-                for (uint32_t t = 0; t < layout_lanes(l); t++) {
-                    uint32_t x = 0;
-                    int32_t c[2];
-                    for (int k = 0; k < n; k++) {
-                        if (terms[k].xor_) x ^= term_value(&terms[k], t, w);
-                    }
-                    for (int k = 0; k < n; k++) {
-                        if (!terms[k].xor_) x += term_value(&terms[k], t, w);
-                    }
-                    layout_element(l, 0, t, w, 0, c);
-                    bad += c[d] != (int32_t)x;
-                    for (uint32_t r = 0; l->separable && r < layout_regs(l); r += 3) {
-                        int32_t both[2], reg[2];
-                        layout_element(l, r, t, w, 0, both);
-                        layout_element(l, r, 0, 0, 0, reg);
-                        bad += both[d] != reg[d] + (int32_t)x;
-                    }
-                    bool stores = true;
-                    for (int k = 0; k < nonce; k++) stores &= term_value(&once[k], t, w) == 0;
-                    bad += stores != layout_is_unique(l, t, w, 0);
-                }
+        LayoutTerm terms[2][LAYOUT_MAX_TERMS], once[LAYOUT_MAX_TERMS];
+        int bad = 0, n[2], n_once = layout_unique_terms(l, once);
+        for (int d = 0; d < 2; d++) n[d] = layout_thread_terms(l, d, terms[d]);
+        for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p)) {
+            bool stores = true;
+            if (p.reg) continue;
+            for (int d = 0; d < 2; d++) bad += wrong_terms(l, d, terms[d], n[d], p.lane, p.warp);
+            for (int k = 0; k < n_once; k++) stores &= term_value(&once[k], p.lane, p.warp) == 0;
+            bad += stores != layout_is_unique(l, p.lane, p.warp, 0);
         }
         CU_ASSERT_EQUAL(bad, 0);
     }
@@ -189,28 +203,27 @@ static void test_derived(void)
         CU_ASSERT_EQUAL(b != NULL, layout_regs(s) * 40 <= LAYOUT_MAX_REGS);
         CU_ASSERT(n || l->cover[0] != tile[0] || layout_regs(l) > 512);
         int bad = 0;
-        for (uint32_t w = 0; w < layout_warps(l); w++)
-            for (uint32_t t = 0; t < 32; t++)
-                for (uint32_t r = 0; r < layout_regs(l); r++) {
-                    int32_t c[2], x[3];
-                    layout_element(l, r, t, w, 0, c);
-                    layout_element(p, r, t, w, 0, x);
-                    bad += x[0] != c[1] || x[1] != c[0];
-                    layout_element(e, r, t, w, 0, x);
-                    bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
-                    for (uint32_t k = 0; wide && k < 4; k++) {
-                        layout_element(wide, 4 * r + k, t, w, 0, x);
-                        bad += x[0] != c[0] || x[1] != 4 * c[1] + (int32_t)k;
-                    }
-                    /* Every thread that holds an element holds the statistic of its row. */
-                    bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
-                    bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;
-                    bad += b && layout_find_reg(b, I(c[0], 39), t, w, 0) < 0;
-                    for (uint32_t k = 0; n && k < 3; k++) {
-                        layout_element(n, r + layout_regs(l) * k, t, w, 0, x);
-                        bad += x[0] != c[0] + tile[0] * (int)k || x[1] != c[1];
-                    }
-                }
+        for (Place at = { 0 }; at.warp < layout_warps(l); place_next(l, &at)) {
+            int32_t c[2], x[3];
+            uint32_t t = at.lane, w = at.warp;
+            element_at(l, at, c);
+            element_at(p, at, x);
+            bad += x[0] != c[1] || x[1] != c[0];
+            element_at(e, at, x);
+            bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
+            for (uint32_t k = 0; wide && k < 4; k++) {
+                layout_element(wide, 4 * at.reg + k, t, w, 0, x);
+                bad += x[0] != c[0] || x[1] != 4 * c[1] + (int32_t)k;
+            }
+            /* Every thread that holds an element holds the statistic of its row. */
+            bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
+            bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;
+            bad += b && layout_find_reg(b, I(c[0], 39), t, w, 0) < 0;
+            for (uint32_t k = 0; n && k < 3; k++) {
+                layout_element(n, at.reg + layout_regs(l) * k, t, w, 0, x);
+                bad += x[0] != c[0] + tile[0] * (int)k || x[1] != c[1];
+            }
+        }
         CU_ASSERT_EQUAL(bad, 0);
         CU_ASSERT_EQUAL(s->free[LAYOUT_REG], 0);
         CU_ASSERT(layout_regs(s) <= layout_regs(l) && (!b || layout_regs(b) == 40 * layout_regs(s)));
@@ -231,14 +244,12 @@ static void test_reshape(void)
         if (!q) continue;
         done++;
         int bad = 0;
-        for (uint32_t w = 0; w < layout_warps(l); w++)
-            for (uint32_t t = 0; t < 32; t++)
-                for (uint32_t r = 0; r < layout_regs(l); r++) {
-                    int32_t c[2], x[3];
-                    layout_element(l, r, t, w, 0, c);
-                    layout_element(q, r, t, w, 0, x);
-                    bad += (x[0] * to[1] + x[1]) * to[2] + x[2] != c[0] * 80 + c[1];
-                }
+        for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p)) {
+            int32_t c[2], x[3];
+            element_at(l, p, c);
+            element_at(q, p, x);
+            bad += (x[0] * to[1] + x[1]) * to[2] + x[2] != c[0] * 80 + c[1];
+        }
         CU_ASSERT_EQUAL(bad, 0);
     }
     CU_ASSERT(done > 20);
@@ -370,6 +381,80 @@ static void test_coalesced(void)
     CU_ASSERT(layout_regs(l) == 1 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
 }
 
+/* A reduction as it goes on: a partial sum for each place of the result. */
+typedef struct Sums {
+    const Layout *l;
+    const LayoutReduce *p;
+    int64_t *v;
+    size_t n;
+} Sums;
+
+static int64_t *sum_at(const Sums *s, uint32_t reg, uint32_t lane, uint32_t warp)
+{ return &s->v[((size_t)warp * layout_lanes(s->l) + lane) * layout_regs(s->p->result) + reg]; }
+
+static int64_t summand(int32_t i, int32_t j) { return 1000 * i + 7 * j * j + 1; }
+
+static void add_registers(const Sums *s)
+{
+    for (Place at = { 0 }; at.warp < layout_warps(s->l); place_next(s->l, &at)) {
+        int32_t c[2];
+        element_at(s->l, at, c);
+        if (layout_in_tile(s->l, c))
+            *sum_at(s, (uint32_t)s->p->reg[at.reg], at.lane, at.warp) += summand(c[0], c[1]);
+    }
+}
+
+static void add_lanes(const Sums *s)
+{
+    const Layout *l = s->p->result;
+    Sums before = *s;
+    before.v = malloc(s->n * sizeof *s->v);
+    for (int k = 0; k < s->p->nlane; k++) {
+        memcpy(before.v, s->v, s->n * sizeof *s->v);
+        for (Place at = { 0 }; at.warp < layout_warps(l); place_next(l, &at))
+            *sum_at(s, at.reg, at.lane, at.warp) +=
+                *sum_at(&before, at.reg, at.lane ^ s->p->lane_xor[k], at.warp);
+    }
+    free(before.v);
+}
+
+/* The warps meet in shared memory, in a cell for each row and partial sum. All that write a cell must agree,
+ * and the cells of a row must add up to its sum. Returns how many do not. */
+static int add_warps(const Sums *s, int axis, bool keep)
+{
+    const Layout *l = s->p->result;
+    int32_t rows = s->l->cover[1 - axis], bad = 0;
+    uint32_t parts = s->p->nwarp;
+    int64_t *cell = calloc((size_t)rows * parts, sizeof *cell);
+    uint8_t *set = calloc((size_t)rows * parts, 1);
+    for (Place at = { 0 }; at.warp < layout_warps(l); place_next(l, &at)) {
+        int32_t c[2];
+        uint32_t part = 0;
+        element_at(l, at, c);
+        int32_t row = keep ? c[1 - axis] : c[0];
+        for (int k = 0; k < s->p->nterm; k++) part += term_value(&s->p->warp_term[k], at.lane, at.warp);
+        if (part >= parts || row >= rows) {
+            bad++;
+            continue;
+        }
+        size_t x = (size_t)row * parts + part;
+        int64_t mine = *sum_at(s, at.reg, at.lane, at.warp);
+        bad += set[x] && cell[x] != mine;
+        cell[x] = mine;
+        set[x] = 1;
+    }
+    for (int32_t row = 0; row < rows; row++) {
+        int64_t sum = 0, want = 0;
+        for (uint32_t k = 0; k < parts; k++) sum += cell[(uint32_t)row * parts + k];
+        for (int32_t k = 0; k < s->l->tile[axis] && row < s->l->tile[1 - axis]; k++)
+            want += axis ? summand(row, k) : summand(k, row);
+        bad += sum != want;
+    }
+    free(cell);
+    free(set);
+    return bad;
+}
+
 /* Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once.
  */
 static void test_reduce(void)
@@ -379,7 +464,7 @@ static void test_reduce(void)
         int32_t tile[2];
         random_tile(tile);
         const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-        if (rnd(4) == 0) l = layout_broadcast(&arena, layout_slice(&arena, l, 1, true), 1, tile[1] = 6);
+        if (rnd(4) == 0) l = layout_broadcast(&arena, layout_slice(&arena, l, 1, true), 1, 6);
         if (!l) continue;
         for (int axis = 0; axis < 2; axis++) {
             LayoutReduce p;
@@ -387,58 +472,12 @@ static void test_reduce(void)
             CU_ASSERT_FATAL(layout_reduce(&arena, l, axis, keep, &p));
             if (l->free[LAYOUT_REG]) continue;
             checked++;
-            uint32_t nr = layout_regs(p.result), nl = layout_lanes(l), nw = layout_warps(l);
-            int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc),
-                    *next = calloc((size_t)nr * nl * nw, sizeof *acc);
-            int bad = 0;
-#define AT(x, r, t, w) x[((w) * nl + (t)) * nr + (r)]
-            for (uint32_t w = 0; w < nw; w++)
-                for (uint32_t t = 0; t < nl; t++)
-                    for (uint32_t r = 0; r < layout_regs(l); r++) {
-                        int32_t c[2];
-                        layout_element(l, r, t, w, 0, c);
-                        if (layout_in_tile(l, c))
-                            AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
-                    }
-            for (int k = 0; k < p.nlane; k++) {
-                for (uint32_t w = 0; w < nw; w++)
-                    for (uint32_t t = 0; t < nl; t++)
-                        for (uint32_t r = 0; r < nr; r++)
-                            AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
-                int64_t *swap = acc;
-                acc = next, next = swap;
-            }
-            /* Shared memory: cell (row, partial). */
-            int32_t rows = l->cover[1 - axis];
-            int64_t *cell = calloc((size_t)rows * p.nwarp, sizeof *cell);
-            uint8_t *set = calloc((size_t)rows * p.nwarp, 1);
-            for (int pass = 0; pass < 2; pass++)
-                for (uint32_t w = 0; w < nw; w++)
-                    for (uint32_t t = 0; t < nl; t++)
-                        for (uint32_t r = 0; r < nr; r++) {
-                            int32_t c[2];
-                            uint32_t part = 0;
-                            layout_element(p.result, r, t, w, 0, c);
-                            int32_t row = keep ? c[1 - axis] : c[0];
-                            for (int k = 0; k < p.nterm; k++) part += term_value(&p.warp_term[k], t, w);
-                            bad += part >= p.nwarp || row >= rows;
-                            if (bad) break;
-                            int64_t *x = &cell[(uint32_t)row * p.nwarp + part];
-                            if (!pass) {
-                                bad += set[x - cell] && *x != AT(acc, r, t, w); /* all writers agree */
-                                *x = AT(acc, r, t, w), set[x - cell] = 1;
-                                continue;
-                            }
-                            int64_t sum = 0, want = 0;
-                            for (uint32_t k = 0; k < p.nwarp; k++) sum += cell[(uint32_t)row * p.nwarp + k];
-                            for (int32_t k = 0; k < tile[axis] && row < tile[1 - axis]; k++) {
-                                int32_t e0 = axis ? row : k, e1 = axis ? k : row;
-                                want += 1000 * e0 + 7 * e1 * e1 + 1;
-                            }
-                            bad += sum != want;
-                        }
-            CU_ASSERT_EQUAL(bad, 0);
-            free(acc), free(next), free(cell), free(set);
+            Sums s = { l, &p, NULL, (size_t)layout_regs(p.result) * layout_lanes(l) * layout_warps(l) };
+            s.v = calloc(s.n, sizeof *s.v);
+            add_registers(&s);
+            add_lanes(&s);
+            CU_ASSERT_EQUAL(add_warps(&s, axis, keep), 0);
+            free(s.v);
         }
     }
     CU_ASSERT(checked > 100);
@@ -463,15 +502,13 @@ static void test_parts(void)
         CU_ASSERT_EQUAL(part->tile[axis], extent);
         CU_ASSERT_EQUAL(part->tile[1 - axis], tile[1 - axis]);
         for (int32_t start = 0; start < tile[axis]; start += extent)
-            for (uint32_t w = 0; w < layout_warps(l); w++)
-                for (uint32_t t = 0; t < layout_lanes(l); t++)
-                    for (uint32_t r = 0; r < layout_regs(part); r++) {
-                        int32_t c[2];
-                        layout_element(part, r, t, w, 0, c);
-                        bad += c[axis] >= extent;
-                        c[axis] += start;
-                        bad += layout_find_reg(l, c, t, w, 0) < 0;
-                    }
+            for (Place p = { 0 }; p.warp < layout_warps(part); place_next(part, &p)) {
+                int32_t c[2];
+                element_at(part, p, c);
+                bad += c[axis] >= extent;
+                c[axis] += start;
+                bad += layout_find_reg(l, c, p.lane, p.warp, 0) < 0;
+            }
         uint32_t parts = (uint32_t)(tile[axis] / extent);
         CU_ASSERT_EQUAL(bad, 0);
         CU_ASSERT_EQUAL(layout_regs(part) * parts, layout_regs(l));
