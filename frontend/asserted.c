@@ -1,7 +1,8 @@
-/* asserted.c: extents that the asserts of a kernel tell: `assert(P == (H + 2*PAD - R)/STRIDE + 1)` gives P.
- * Asserts count where every program reaches them, outside of branches and loops; so does each of the terms
- * that `&&` joins; and whether they hold for given extents. An expression is computed from integers, the
- * kernel's integer constants, and names whose values the caller knows; others give nothing. */
+/* asserted.c: extents that follow from the asserts of a kernel: `assert(P == (H + 2*PAD - R)/STRIDE + 1)`
+ * gives P. It also evaluates whether the asserts hold for given extents. Only asserts that every program
+ * reaches count, that is, outside of branches and loops; the terms of `&&` count one by one. An expression is
+ * computed from integers, the kernel's integer constants, and names whose values the caller knows; others
+ * give nothing. */
 #include "frontend/parse/ast.h"
 #include "frontend/program.h"
 #include <string.h>

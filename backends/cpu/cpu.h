@@ -1,29 +1,6 @@
-/* cpu.h: inside of the CPU backend. docs/cpu.md says how it works; in short:
- *
- *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop
- *              nest
- *   plan_steps.c   steps and buffers
- *   plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the start
- *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
- *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
- *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
- *   debug.c    lines and variables for debuggers
- *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements;
- *                              reductions
- *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
- *   window.c, memory.c, prefetch.c, indexed.c, runs.c   windows of tensors, their loads and stores, the next
- *       window fetched early; gathers, those of runs, scatters, atomics
- *   track.c    checked launches: the calls that report accesses
- *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_shape.c, mma_pack.c, amx.c, in_place.c, repeat.c, thin*.c   packing and register-tiled matrix
- *              products; products of few rows
- *   transpose.c   tiles that are transposed on their way to a buffer
- *   scan.c     scans
- *   sort.c     sort, topk
- *   identity.c what code depends on besides the module, for the disk cache
- *   processor.c   what the processor has (processors.def)
- *   llvm.c     LLVM's library, which is opened when it is first needed
- *   target.c   optimisation, object code; load.c links it into the process */
+/* cpu.h: what the files of the CPU backend share: the plan of a kernel (Plan, Step, Sink, Buf), the function
+ * that is being generated (Gen), and one section of declarations for each file. README.md lists the files,
+ * docs/cpu.md says how the backend works. */
 #pragma once
 #include "backends/cpu/llvm/llvm.h"
 #include "backends/cpu/processor.h"

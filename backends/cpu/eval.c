@@ -1,5 +1,7 @@
-/* eval.c: evaluation of virtual tiles at a chunk of elements, each once; what does not change along the
- * chunk's axis in the row, before the chunks. Buffers are read and written here too. */
+/* eval.c: evaluates virtual tiles at a chunk of elements.
+ *
+ * Each tile is evaluated once for a chunk. A tile that does not change along the axis of the chunks is
+ * evaluated once for the row, before its chunks. This file also reads and writes buffers. */
 #include "backends/cpu/nest.h"
 
 void eval_init(Eval *e, Gen *g, int lanes) { *e = (Eval){ .g = g, .lanes = lanes }; }

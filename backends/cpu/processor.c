@@ -1,5 +1,5 @@
-/* processor.c: what the processor that is compiled for can do: by name, from processors.def, or as LLVM finds
- * this machine's; features that are asked for come on top. */
+/* processor.c: the features of the processor for which code is compiled. A processor that is named has them
+ * in processors.def; LLVM detects those of this machine. Features that the target asks for are added. */
 #include "backends/cpu/cpu.h"
 #include "ir/target/cpu_level.h"
 #include <pthread.h>

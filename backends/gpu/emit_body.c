@@ -1,8 +1,8 @@
 /* emit_body.c: statements, the values that they declare, and what is left of them when the body is printed.
  *
  * Ranges and masks are folded into the expressions that use them, and consumers take their coordinates from
- * the producer, so the values that led to them are often read by nobody. The vendor's compiler would drop
- * them; a reader of the text should not have to:
+ * the producer, so intermediate values often have no reader left. The vendor's compiler would drop them,
+ * but a person who reads the text should not have to. So their declarations are left out:
  *
  *     const i32 add_371 = (mul_356 + 0);      left out if no statement refers to add_371; then mul_356 too,
  *         if that was its last use

@@ -1,16 +1,17 @@
 /* emit_order.c: program order between the threads of a CTA.
  *
- * What one thread wrote another may read or write again in a later operation on the same tensor: the threads
- * meet between the two, unless the pair is proven harmless. The chain of tokens names the operations before
- * one; a pair is harmless when
+ * A later operation on a tensor may read or overwrite in one thread what another thread has written. So a
+ * barrier stands between the two operations, unless the pair is proven harmless. The chain of tokens names
+ * the operations before one; a pair is harmless when
  *   - both read,
  *   - both are stores of scalars (thread 0 does those, in order),
  *   - both are relaxed atomics of one kind whose old values nobody wants,
  *   - their windows lie apart: along one axis the offsets differ by a constant that spans a window, or
  *   - their windows are the same and every thread touches the elements it touched before: same layout, no
  *       element held twice.
- * Across the iterations of a loop, offsets are compared as functions of its counter; what else changes inside
- * the loop proves nothing. The programs that a persistent loop runs one after the other have no order.
+ * Across the iterations of a loop, offsets are compared as functions of its counter; any other value that
+ * changes inside the loop proves nothing. The programs that a persistent loop runs one after the other have
+ * no order.
  *
  * Loads that first-reads freed of their token are in no chain. All of them are before the first write. */
 #include "backends/gpu/emit.h"

@@ -107,10 +107,22 @@ static void print_products(const Emit *e, Text *t)
     if (e->products.len) text_puts(t, "\n");
 }
 
-static bool listed(Text *t, int *n, const char *name)
+/* Names with commas between them. */
+static void list(Text *names, const char *name) { text_printf(names, "%s%s", names->len ? ", " : "", name); }
+
+/* Adds what holds for the names, if there are some, behind what was said before. */
+static void say(Text *all, const char *between, const Text *names, const char *holds)
 {
-    text_printf(t, "%s%s", (*n)++ ? ", " : "", name);
-    return true;
+    if (names->len) text_printf(all, "%s%s%s", all->len ? between : "", names->data, holds);
+}
+
+static bool has_dense_rows(const Param *p)
+{
+    const int rank = p->type->rank;
+    bool dense = rank > 0 && p->stride[rank - 1] == 1;
+    for (int a = 0; a + 1 < rank; a++)
+        dense &= p->stride[a] >= 0 || p->stride_div[a] * dtype_bytes(p->type->dtype) >= 16;
+    return dense;
 }
 
 /* The facts that a launch must have checked before it uses this code (the runtime's key, a bundle's
@@ -118,37 +130,27 @@ static bool listed(Text *t, int *n, const char *name)
 static void print_assumptions(const Emit *e, Text *t)
 {
     const Func *f = e->f;
-    Text rows, dims, signs, small, all;
-    int n_rows = 0, n_dims = 0, n_signs = 0, n_small = 0, aligned = 0, tensors = 0;
-    text_init(&rows, &e->s->arena);
-    text_init(&dims, &e->s->arena);
-    text_init(&signs, &e->s->arena);
-    text_init(&small, &e->s->arena);
-    text_init(&all, &e->s->arena);
-    for (int p = 0; p < f->n_params; p++) {
-        const Param *q = &f->params[p];
-        if (q->kind == PARAM_SCALAR) {
-            if (q->lo > 0 && dtype_is_float(q->type->dtype)) listed(&signs, &n_signs, q->name);
-            if (q->lo == 0 && q->hi == FITS32_EXTENT - 1) listed(&small, &n_small, q->name);
+    Text rows, dims, signs, small, all, *const texts[] = { &rows, &dims, &signs, &small, &all };
+    int aligned = 0, tensors = 0;
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) text_init(texts[k], &e->s->arena);
+    for (int k = 0; k < f->n_params; k++) {
+        const Param *p = &f->params[k];
+        if (p->kind == PARAM_SCALAR) {
+            if (p->lo > 0 && dtype_is_float(p->type->dtype)) list(&signs, p->name);
+            if (p->lo == 0 && p->hi == FITS32_EXTENT - 1) list(&small, p->name);
             continue;
         }
-        bool dense = q->type->rank > 0 && q->stride[q->type->rank - 1] == 1;
-        for (int a = 0; a + 1 < q->type->rank; a++)
-            dense &= q->stride[a] >= 0 || q->stride_div[a] * dtype_bytes(q->type->dtype) >= 16;
         tensors++;
-        aligned += q->align >= 16;
-        if (dense) listed(&rows, &n_rows, q->name);
+        aligned += p->align >= 16;
+        if (has_dense_rows(p)) list(&rows, p->name);
     }
     for (int d = 0; d < f->n_dims; d++)
-        if (f->dims[d].extent < 0 && f->dims[d].div >= 16 && f->dims[d].name)
-            listed(&dims, &n_dims, f->dims[d].name);
+        if (f->dims[d].extent < 0 && f->dims[d].div >= 16 && f->dims[d].name) list(&dims, f->dims[d].name);
     if (tensors && aligned == tensors) text_puts(&all, "addresses at multiples of 16 bytes");
-    if (n_rows)
-        text_printf(&all, "%s%s with last stride 1 and rows at multiples of 16 bytes", all.len ? ", " : "",
-            rows.data);
-    if (n_dims) text_printf(&all, "%s%s multiples of 16", all.len ? "; " : "", dims.data);
-    if (n_signs) text_printf(&all, "%s%s above 0", all.len ? "; " : "", signs.data);
-    if (n_small) text_printf(&all, "%s%s from 0 to 2^28 - 1", all.len ? "; " : "", small.data);
+    say(&all, ", ", &rows, " with last stride 1 and rows at multiples of 16 bytes");
+    say(&all, "; ", &dims, " multiples of 16");
+    say(&all, "; ", &signs, " above 0");
+    say(&all, "; ", &small, " from 0 to 2^28 - 1");
     if (f->fits32) text_printf(&all, "%sextents from 1 to 2^28 - 1", all.len ? "; " : "");
     text_printf(t, " * assumes: %s\n", all.len ? all.data : "nothing of its arguments");
 }

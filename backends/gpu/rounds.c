@@ -1,5 +1,6 @@
-/* rounds.c: how many rounds of a loop the vendor's compiler is to take together. The choice of a
- * configuration asks too: rounds that are taken together wait for their loads once. */
+/* rounds.c: how many iterations of a loop the vendor's compiler is asked to unroll together. The choice of a
+ * configuration uses the same number, because iterations that are unrolled together wait for their loads
+ * once. */
 #include "backends/gpu/gpu.h"
 
 static int words_of(KernelPlan *p, const Type *t)

@@ -117,42 +117,51 @@ typedef struct Match {
     int rank[CALL_SLOTS];
 } Match;
 
+static void note(Match *m, Diag *d, const char *text) { diag_note(m->s, d, (Loc){ 0, 0, 0 }, "%s", text); }
+
+/* Reports an argument that the operation does not have, and what its author may have meant. */
+static void report_unknown(Match *m, const Node *arg)
+{
+    const char *called = m->call->name, *habit = habit_note(HABIT_ARGUMENT, arg->name, strlen(arg->name));
+    bool load = !strcmp(called, "load");
+    if (!m->report) return;
+    Diag *d = diag_error(m->s, arg->name_loc, "`%s` has no argument `%s`", called, arg->name);
+    diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
+    if (habit) note(m, d, habit);
+    if (!strcmp(arg->name, "axis") && (!strcmp(called, "sort") || !strcmp(called, "topk")))
+        note(m, d, "it goes along the last axis; `transpose` or `permute` brings another one there");
+    if (!strcmp(arg->name, "mask") && (load || !strcmp(called, "store")))
+        diag_note(m->s, d, (Loc){ 0, 0, 0 },
+            "elements outside of the tensor are masked already; for others write `%s`",
+            load ? "where(m, load(...), pad)" : "scatter(X[i, j], value, mask = m)");
+}
+
+/* Whether the value of parameter k may be for one target only (`stages@cuda = 3`), and for one that exists.
+ */
+static bool target_fits(Match *m, const Node *arg, int k)
+{
+    bool hint = is_hint(&m->g->p[k]);
+    if (hint && call_target_known(arg->text2)) return true;
+    if (!m->report) return false;
+    if (!hint) {
+        diag_error(m->s, arg->name_loc, "`%s` is no hint: it cannot differ between targets", arg->name);
+        return false;
+    }
+    Diag *d = diag_error(m->s, arg->name_loc, "unknown target `%s`", arg->text2);
+    note(m, d, "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
+    return false;
+}
+
+/* Of values for several targets the one that names the target most closely counts (`rank`). */
 static bool match_named(Match *m, const Node *arg)
 {
     int k = find_parameter(m->g, arg->name), rank = 0;
     if (k < 0) {
-        if (m->report) {
-            Diag *d = diag_error(m->s, arg->name_loc, "`%s` has no argument `%s`", m->call->name, arg->name);
-            diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
-            const char *habit = habit_note(HABIT_ARGUMENT, arg->name, strlen(arg->name));
-            if (habit) diag_note(m->s, d, (Loc){ 0, 0, 0 }, "%s", habit);
-            if (!strcmp(arg->name, "axis") &&
-                (!strcmp(m->call->name, "sort") || !strcmp(m->call->name, "topk")))
-                diag_note(m->s, d, (Loc){ 0, 0, 0 },
-                    "it goes along the last axis; `transpose` or `permute` brings another one there");
-            bool load = !strcmp(m->call->name, "load");
-            if (!strcmp(arg->name, "mask") && (load || !strcmp(m->call->name, "store")))
-                diag_note(m->s, d, (Loc){ 0, 0, 0 },
-                    "elements outside of the tensor are masked already; for others write `%s`",
-                    load ? "where(m, load(...), pad)" : "scatter(X[i, j], value, mask = m)");
-        }
+        report_unknown(m, arg);
         return false;
     }
     if (arg->text2) {
-        if (!is_hint(&m->g->p[k])) {
-            if (m->report)
-                diag_error(
-                    m->s, arg->name_loc, "`%s` is no hint: it cannot differ between targets", arg->name);
-            return false;
-        }
-        if (!call_target_known(arg->text2)) {
-            if (m->report) {
-                Diag *d = diag_error(m->s, arg->name_loc, "unknown target `%s`", arg->text2);
-                diag_note(
-                    m->s, d, (Loc){ 0, 0, 0 }, "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
-            }
-            return false;
-        }
+        if (!target_fits(m, arg, k)) return false;
         rank = call_target_match(arg->text2, m->target);
         if (!rank) return true;
     }

@@ -92,41 +92,52 @@ static void check_has(Check *c, const Node *n)
                 p->kids[0]->name, p->name));
 }
 
+/* Checks what is called: a function of the source (fn), an operation (b), or neither; then the call is a
+ * conversion or a fault. */
+static void check_called(Check *c, const Node *n, const Node *fn, const Builtin *b)
+{
+    CallArgs args;
+    if (fn) check_fn_call(c, n, fn);
+    else if (b && c->in_extent && (!strcmp(n->name, "program_id") || !strcmp(n->name, "num_programs")))
+        check_fault(c, n->loc, "`%s` has no meaning in the extent of a tensor", n->name);
+    else if (b) call_match(c->s, n, b, NULL, true, &args);
+    else if (check_find(c, n->name) || check_is_type(n->name)) {
+        if (n->n != 1 || n->kids[0]->kind == N_ARG)
+            check_fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
+    } else if (names_get(&c->ast->kernels, n->name))
+        check_note(c, check_fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name),
+            "what kernels share goes into a `fn`");
+    else check_suggest(c, check_fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
+}
+
+/* A value, or a list in brackets, which is a shape here. */
+static void check_value_or_list(Check *c, const Node *a)
+{
+    if (a->kind != N_LIST) check_expr(c, a);
+    else
+        for (uint32_t k = 0; k < a->n; k++) check_expr(c, a->kids[k]);
+}
+
 static void check_call(Check *c, const Node *n)
 {
     /* A variable may have the name of a function; a call means the function. A call of a type's name is a
      * conversion. */
     const Node *fn = ast_find_fn(c->ast, n->name);
     const Builtin *b = fn ? NULL : builtin_find(n->name);
-    CallArgs args;
-    if (!fn && !b && (check_find(c, n->name) || check_is_type(n->name))) {
-        if (n->n != 1 || n->kids[0]->kind == N_ARG)
-            check_fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
-    } else if (fn) check_fn_call(c, n, fn);
-    else if (b && c->in_extent && (!strcmp(n->name, "program_id") || !strcmp(n->name, "num_programs")))
-        check_fault(c, n->loc, "`%s` has no meaning in the extent of a tensor", n->name);
-    else if (b) call_match(c->s, n, b, NULL, true, &args);
-    else if (names_get(&c->ast->kernels, n->name))
-        check_note(c, check_fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name),
-            "what kernels share goes into a `fn`");
-    else check_suggest(c, check_fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
+    check_called(c, n, fn, b);
     if (b && !strcmp(n->name, "has")) {
         check_has(c, n);
         return;
     }
+    bool texts = b && (!strcmp(n->name, "print") || !strcmp(n->name, "assert"));
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *a = n->kids[i];
-        if (a->kind == N_STRING && b && (!strcmp(n->name, "print") || !strcmp(n->name, "assert"))) continue;
-        if (a->kind == N_LIST) {
-            for (uint32_t k = 0; k < a->n; k++) check_expr(c, a->kids[k]);
-            continue;
-        }
-        if (a->kind != N_ARG) check_expr(c, a);
-        else if (!b || !check_argument(c, n, a)) {
-            if (a->kids[0]->kind == N_LIST)
-                for (uint32_t k = 0; k < a->kids[0]->n; k++) check_expr(c, a->kids[0]->kids[k]);
-            else if (a->kids[0]->kind != N_STRING || strcmp(a->name, "text")) check_expr(c, a->kids[0]);
-        }
+        if (a->kind == N_ARG) {
+            if (b && check_argument(c, n, a)) continue;
+            a = a->kids[0];
+            if (a->kind == N_STRING && !strcmp(n->kids[i]->name, "text")) continue;
+        } else if (a->kind == N_STRING && texts) continue;
+        check_value_or_list(c, a);
     }
 }
 

@@ -207,22 +207,17 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
             continue;
         }
         bool ok = r == *rank;
+        int64_t before[TILE_MAX_RANK];
+        memcpy(before, shape, sizeof *s * (size_t)*rank);
         for (int i = 0; ok && i < r; i++) {
             if (shape[i] == 1) shape[i] = s[i];
             else ok = s[i] == 1 || s[i] == shape[i];
         }
         if (ok) continue;
-        int64_t first[TILE_MAX_RANK];
-        int first_rank = 0;
-        for (int j = 0; j < k && !first_rank; j++)
-            if (value_rank(v[j])) {
-                first_rank = value_rank(v[j]);
-                memcpy(first, value_shape(v[j]), sizeof *s * (size_t)first_rank);
-            }
         int other = 0;
         while (other < k && !value_rank(v[other])) other++;
         lower_error_note(l, loc, lower_shape_note(v[other], v[k]), "shapes %s and %s do not fit in %s",
-            shape_text(l, *rank, r == *rank && k == 1 ? first : shape), shape_text(l, r, s), what);
+            shape_text(l, *rank, before), shape_text(l, r, s), what);
         return false;
     }
     return true;

@@ -153,31 +153,40 @@ static bool normalize(LayoutBuild *b, int *fbit)
     return !b->overflow && b->ndigit <= LAYOUT_MAX_DIGITS;
 }
 
-/* Digits of each axis must continue the fragment and one another without holes or overlap. */
+/* The digit of axis d with this stride; NULL: there is none. */
+static const LayoutDigit *digit_at(const Layout *l, int d, int64_t stride)
+{
+    for (int i = 0; i < l->ndigit; i++)
+        if (l->digit[i].axis == d && l->digit[i].stride == stride) return &l->digit[i];
+    return NULL;
+}
+
+/* The extent of axis d that its fragment and its digits cover. From the fragment on, each digit must begin
+ * where those below it end. 0: they leave holes, overlap, or go beyond the largest extent. */
+static int64_t covered(const Layout *l, int d)
+{
+    int64_t fragment = 1ll << l->fbit[d], reach = fragment;
+    int left = 0;
+    for (int i = 0; i < l->ndigit; i++) {
+        const LayoutDigit *x = &l->digit[i];
+        if (x->axis != d || !x->stride) continue;
+        if (x->stride < fragment) return 0;
+        left++;
+    }
+    for (; left; left--) {
+        const LayoutDigit *next = digit_at(l, d, reach);
+        if (!next) return 0;
+        reach *= next->size;
+        if (reach > LAYOUT_MAX_EXTENT) return 0;
+    }
+    return reach;
+}
+
 static bool cover_axes(Layout *l)
 {
     for (int d = 0; d < l->rank; d++) {
-        int64_t reach = 1ll << l->fbit[d];
-        for (;;) {
-            int found = -1, left = 0;
-            for (int i = 0; i < l->ndigit; i++) {
-                if (l->digit[i].axis != d || !l->digit[i].stride) continue;
-                if (l->digit[i].stride == reach) found = i;
-                left += l->digit[i].stride >= reach;
-                if (l->digit[i].stride < reach && l->digit[i].stride < 1 << l->fbit[d]) return false;
-            }
-            if (found < 0) {
-                if (left) return false;
-                break;
-            }
-            reach *= l->digit[found].size;
-            if (reach > LAYOUT_MAX_EXTENT) return false;
-        }
-        int64_t want = 1ll << l->fbit[d]; /* The comparison above would miss two digits of equal stride. */
-        for (int i = 0; i < l->ndigit; i++) {
-            if (l->digit[i].axis == d && l->digit[i].stride) want *= l->digit[i].size;
-        }
-        if (want != reach || reach < l->tile[d]) return false;
+        int64_t reach = covered(l, d);
+        if (reach < l->tile[d]) return false;
         l->cover[d] = (int32_t)reach;
     }
     return true;

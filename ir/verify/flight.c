@@ -1,12 +1,12 @@
 /* flight.c: products in flight. The result of a wgmma is undefined until a wgmma_wait hands it on: until then
  * it may only be added to by another wgmma, and be carried, by loops and out of ifs, where the same holds.
- * What a loop carries is taken for in flight if it is so in any iteration.
+ * A value that a loop carries counts as in flight if it is in flight in any iteration.
  *
  * A left operand in registers is read until then, too. ptxas keeps other values out of these registers as
  * long as the program's own text does not write them; but what a loop carries from one iteration to the next
- * shares its registers with the value that the next iteration gets. So that value must be computed, not only
- * moved, behind the wait. What has the same value elsewhere counts as well, since vendors' compilers compute
- * equal values once, at the earlier place. */
+ * shares its registers with the value that the next iteration gets. So that next value must be computed
+ * behind the wait; moving it there is not enough. What has the same value elsewhere counts as well, since
+ * vendors' compilers compute equal values once, at the earlier place. */
 #include "ir/ir.h"
 
 typedef struct Flight {

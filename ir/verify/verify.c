@@ -1,6 +1,6 @@
 /* verify.c: whether a module is well-formed IR. Each breach is an error at the instruction's place with the
- * printed instruction as its note; one breach an instruction is reported. What is checked, besides each
- * operation's type rule:
+ * printed instruction as its note; one breach an instruction is reported. Besides the type rule of each
+ * operation, the verifier checks:
  *
  * - functions: parameters match the body's arguments; facts are consistent; grid and remap have their shape
  *   and compute scalars without memory;

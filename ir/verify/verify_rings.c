@@ -17,12 +17,13 @@
  * A loop is walked from the state before it, and again from each state that it ends an iteration in, until
  * there is no new one. An iteration may hold what the one before has taken, as software pipelining does; if
  * each iteration holds more than the last, it comes to hold the whole ring. That ends, since a state holds at
- * most all stages. Of a `for` it is known that its counter is its lower bound in the first iteration, and
- * above it in the others.
+ * most all stages. In a `for`, the counter is known to be the lower bound in the first iteration, and above
+ * it in the others.
  *
- * ring_stages.c plays the roles against each other in made-up launches, for what one role's walk cannot see.
- * A role that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back
- * a view of a stage that is not known, is left to it; so are parts of a stage that no constant numbers. */
+ * ring_stages.c plays the roles against each other in made-up launches, to find what the walk of a single
+ * role cannot see. A role that has more than MOST_STATES states at one place, takes more than MOST_STEPS
+ * steps, or gives back a view of a stage that is not known, is left to it; so are parts of a stage that no
+ * constant numbers. */
 #include "ir/verify/ring_state.h"
 #include "ir/verify/verify.h"
 

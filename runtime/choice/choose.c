@@ -1,11 +1,11 @@
-/* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the
- * least estimate (search.h, docs/tuning.md). What the caller binds stays. On the CPU constants are chosen and
- * hints are not.
+/* choose.c: the configuration of a launch that has no entry in a tuning table: the one of the `tune` block
+ * with the least estimated time (search.h, docs/tuning.md). Bindings of the caller stay. On the CPU constants
+ * are chosen and hints are not.
  *
  * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up
- * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
- * shapes takes, after some, what was chosen for one close by, unless the context is pinned: then a choice
- * depends on the launch alone. */
+ * without locks, and in the disk cache, so that another process need not search. After some
+ * number of shapes, a kernel reuses the choice for a similar shape instead of searching again. In a pinned
+ * context it does not, so that a choice depends on the launch alone. */
 #define _GNU_SOURCE
 #include "runtime/choice/chooser.h"
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "backends/gpu/check.h"
 #include "backends/gpu/gpu.h"
 #include "passes/kernel/kernel.h"
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -33,78 +32,6 @@ const char *compile_title(Session *s, const char *kernel, const FrontBinding *b,
     }
     if (t.len > strlen(kernel)) text_putc(&t, '>');
     return t.data;
-}
-
-int64_t launch_facts_most(int64_t extent)
-{
-    static const int8_t steps[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };
-    for (size_t i = 0; extent > 0 && i < sizeof steps; i++)
-        if (extent <= steps[i]) return steps[i];
-    return 0;
-}
-
-enum { QUARTERS = 64 }; /* codes from here on are 4, 5, 6 and 7 quarters of powers of two */
-
-int64_t launch_facts_bound(unsigned code)
-{
-    unsigned n = code - QUARTERS;
-    return code < QUARTERS ? (int64_t)code : (int64_t)(4 + n % 4) << n / 4 >> 2;
-}
-
-uint8_t launch_facts_code(int64_t extent, bool words)
-{
-    int64_t most = launch_facts_most(extent);
-    unsigned code = QUARTERS;
-    if (most || extent < 1 || extent > LAUNCH_MOST_WORDS || !words) return (uint8_t)most;
-    while (launch_facts_bound(code) < extent) code++;
-    return (uint8_t)code;
-}
-
-/* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
- * same by its key. */
-static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts, const DType *converted)
-{
-    for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
-        Param *p = &f->params[i];
-        const ParamFacts *q = &facts->params[i];
-        if (p->kind == PARAM_SCALAR) {
-            bool real = dtype_is_float(p->type->dtype);
-            if (q->sign >= 0 && p->lo < 0) p->lo = 0;
-            if (q->sign == 1 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
-            if (q->sign == SIGN_SMALL && p->hi >= FITS32_EXTENT) p->hi = FITS32_EXTENT - 1;
-            continue;
-        }
-        bool other = converted && converted[i] != DT_COUNT;
-        int size = dtype_bytes(other ? converted[i] : p->type->dtype), words = size < 16 ? 16 / size : 1;
-        int grain = q->grain > size ? q->grain : size;
-        p->align = q->align > grain ? q->align : grain;
-        p->gaps = q->gaps;
-        for (int a = 0; a < p->type->rank; a++) {
-            Dim *d = &f->dims[p->dims[a]];
-            if (a == q->unit_axis) {
-                p->stride[a] = 1;
-                ir_dim_promise(d, grain / size);
-            } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
-        }
-        for (int last = p->type->rank - 1, a = last - 1; a >= last - q->dense; a--) {
-            p->stride[a] = f->dims[p->dims[a + 1]].extent * p->stride[a + 1];
-            /* An axis of one element counts as a multiple, whatever its stride. */
-            while (p->stride[a] % p->stride_div[a]) p->stride_div[a] /= 2;
-        }
-    }
-    for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++) {
-        bool one = d < 64 && facts->ones >> d & 1;
-        int64_t most = facts->most && d < k->n_dims ? facts->most[d] : 0;
-        for (int i = 0; (facts->dim16[d] || one || most) && i < f->n_dims; i++) {
-            const char *own = d < k->n_dims ? f->dims[i].name : f->dims[i].text;
-            if (!own || strcmp(own, d < k->n_dims ? k->dims[d] : k->derived[d - k->n_dims])) continue;
-            if (one) f->dims[i].extent = f->dims[i].div = 1;
-            else if (facts->dim16[d]) ir_dim_promise(&f->dims[i], 16);
-            if (f->dims[i].extent < 0) f->dims[i].most = most;
-        }
-    }
-    f->fits32 = facts->fits32;
-    f->extents31 = facts->extents31;
 }
 
 void compile_time(const CompileOptions *o, const char *stage, int64_t begin)
@@ -163,7 +90,7 @@ Module *compile_to_ir(const CompileJob *j, PassReport *report, Func **func)
         frontend_lower(j->ast, j->kernel, j->bindings, j->n_bindings, o->target ? o->target->name : NULL);
     compile_time(o, "to tile IR", begin);
     *func = m ? ir_func_find(m, j->kernel) : NULL;
-    if (*func && j->facts) set_facts(*func, k, j->facts, o->passes.converted);
+    if (*func && j->facts) launch_facts_promise(*func, k, j->facts, o->passes.converted);
     if (!*func || !passes_run(m, &o->passes, report)) {
         if (!s->n_errors) diag_error(s, k->loc, "kernel `%s` does not compile", j->kernel);
         name_specialization(j);

@@ -50,6 +50,10 @@ int64_t launch_facts_most(int64_t extent);
 enum { LAUNCH_MOST_WORDS = 1 << 16 };
 uint8_t launch_facts_code(int64_t extent, bool words);
 int64_t launch_facts_bound(unsigned code);
+/* Writes the facts into the IR. Code may rely on them, because a launch looks for a variant by the same
+ * facts. converted: by parameter, the type that its elements have in memory where that is another one than in
+ * the kernel, else DT_COUNT; may be NULL. */
+void launch_facts_promise(Func *, const FrontKernel *, const LaunchFacts *, const DType *converted);
 
 typedef struct CompileOptions {
     const Target *target;

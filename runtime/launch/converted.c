@@ -5,9 +5,9 @@
  *   kernel on G, U, which multiplies f16(silu(f32(load(G..)))) * load(U..)
  *   form:   the same on the operand, in the place of G                 (passes/tile/launch/computed_inputs.c)
  *
- * The form is a kernel of its own, with its own choices and variants. Which inputs it has converted or
- * computed is found from the tile IR of the kernel, once for each set of constants that launches give it:
- * what rows are divided by, say, may be an extent, and operations may depend on which tensors are given.
+ * The form is a kernel of its own, with its own choices and variants. The inputs to convert or to compute
+ * are found in the tile IR of the kernel, once for each set of constants that launches give it: an operand
+ * may be divided by an extent, for example, and operations may depend on which optional tensors are given.
  * Inputs of one axis stay as they are, since each program reads little of them. Conversions alone are not
  * made of f16 and bf16, which matrix units take. */
 #define _GNU_SOURCE

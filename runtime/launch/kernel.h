@@ -42,15 +42,15 @@ typedef struct KernelDim {
 
 /* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
 typedef struct TuneRow {
-    const int *dims;
-    const int64_t *log2, *values;
+    int *dims;
+    int64_t *log2, *values;
     int n;
-    const FrontBinding *tensors; /* the optional tensors, and whether the launch must give them */
+    FrontBinding *tensors; /* the optional tensors, and whether the launch must give them */
     int n_tensors;
     int64_t apart;
     const uint64_t
         *promises; /* NULL, or the key of the only launch, of exactly these extents, it speaks for */
-    const FrontBinding *config;
+    FrontBinding *config;
     int n_config;
 } TuneRow;
 

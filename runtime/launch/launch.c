@@ -1,4 +1,4 @@
-/* launch.c: the long way of a launch, for what memo.c does not know: read and check the arguments
+/* launch.c: the full path of a launch, for launches that memo.c does not know: read and check the arguments
  * (arguments.c), make the key (key.c), find the variant, evaluate the grid (grid.c), fill the slots, hand
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/pitch.h"

@@ -1,5 +1,5 @@
-/* signature.c: the parameters of a kernel: as its source declares them, before anything is bound, which a
- * binding for another language makes functions of; and as the launches of a kernel take them. */
+/* signature.c: the parameters of a kernel, in two forms: as its source declares them, before anything is
+ * bound (bindings for other languages make functions of these), and as its launches take them. */
 #include "runtime/launch/kernel.h"
 
 static void param_default(const FrontValue *v, tile_param_info *info)

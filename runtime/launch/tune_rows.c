@@ -37,63 +37,72 @@ static bool binds_own_extent(const TuneEntry *e, const TuneItem *bound)
     return false;
 }
 
-/* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
+/* bf16 in place of f16: the code is the same except for the names of instructions. */
+static bool types_alike(const FrontValue *a, const FrontValue *b)
+{
+    return a->kind == FRONT_TYPE && b->kind == FRONT_TYPE && dtype_bytes(a->type) == dtype_bytes(b->type) &&
+           dtype_is_float(a->type) == dtype_is_float(b->type);
+}
+
+/* Takes over an item of the entry's key: an extent, whether an optional tensor is given, or a const, which
+ * the kernel must have with this value or a type like it. */
+static bool fit_key(tile_kernel *k, const TuneItem *item, TuneRow *row)
+{
+    int d = kernel_front_dim(k->front, item->name);
+    if (d >= 0 && item->value.kind == FRONT_INT) {
+        row->dims[row->n] = d;
+        row->values[row->n] = item->value.i;
+        row->log2[row->n++] = log2_fixed(item->value.i);
+        return true;
+    }
+    const FrontParam *p = kernel_front_param(k->front, item->name);
+    if (p && p->optional) {
+        row->tensors[row->n_tensors++] = (FrontBinding){ p->name, item->value };
+        return true;
+    }
+    const FrontValue *bound = kernel_bound_value(k, item->name);
+    FrontValue wanted = item->value;
+    kernel_adapt(p, &wanted);
+    if (!bound) return false;
+    if (tune_same_value(bound, &wanted)) return true;
+    row->apart += 1 << 14;
+    return types_alike(bound, &wanted);
+}
+
+/* Takes over an item of the entry's configuration, unless the caller has bound it. False: the entry was
+ * written for another version of the kernel, or was found with another value than the caller has bound. */
+static bool fit_config(tile_kernel *k, const TuneEntry *e, const TuneItem *item, TuneRow *row)
+{
+    const FrontParam *p = kernel_front_param(k->front, item->name);
+    bool extent = kernel_front_dim(k->front, item->name) >= 0 && binds_own_extent(e, item);
+    if (!kernel_is_const(p) && !extent && !frontend_hint_name(item->name)) return false;
+    FrontValue value = item->value;
+    const FrontValue *given = NULL;
+    kernel_adapt(p, &value);
+    for (int b = 0; b < k->n_bindings; b++)
+        if (!strcmp(k->bindings[b].name, item->name)) given = &k->bindings[b].value;
+    if (given) return tune_same_value(given, &value);
+    row->config[row->n_config++] = (FrontBinding){ item->name, value };
+    return true;
+}
+
+/* Whether the entry is for this kernel with these consts. Fills in the row. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
+    Arena *a = &k->session.arena;
+    size_t n = (size_t)e->n_key + 1;
     if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name)))
         return false;
-    int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
-    int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    FrontBinding *tensors = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_key + 1);
-    *row = (TuneRow){ .dims = dims,
-        .log2 = logs,
-        .values = values,
-        .tensors = tensors,
+    *row = (TuneRow){ .dims = arena_array(a, int, n),
+        .log2 = arena_array(a, int64_t, n),
+        .values = arena_array(a, int64_t, n),
+        .tensors = arena_array(a, FrontBinding, n),
+        .config = arena_array(a, FrontBinding, (size_t)e->n_config + 1),
         .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
-    for (int i = 0; i < e->n_key; i++) {
-        int d = kernel_front_dim(k->front, e->key[i].name);
-        if (d >= 0 && e->key[i].value.kind == FRONT_INT) {
-            dims[row->n] = d;
-            values[row->n] = e->key[i].value.i;
-            logs[row->n++] = log2_fixed(e->key[i].value.i);
-            continue;
-        }
-        const FrontParam *p = kernel_front_param(k->front, e->key[i].name);
-        if (p && p->optional) {
-            tensors[row->n_tensors++] = (FrontBinding){ p->name, e->key[i].value };
-            continue;
-        }
-        const FrontValue *v = kernel_bound_value(k, e->key[i].name);
-        FrontValue wanted = e->key[i].value;
-        kernel_adapt(kernel_front_param(k->front, e->key[i].name), &wanted);
-        if (!v) return false;
-        if (tune_same_value(v, &wanted)) continue;
-        /* bf16 in place of f16: the code is the same except for the names of instructions */
-        if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE ||
-            dtype_bytes(v->type) != dtype_bytes(wanted.type) ||
-            dtype_is_float(v->type) != dtype_is_float(wanted.type))
-            return false;
-        row->apart += 1 << 14;
-    }
-    FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
-    for (int i = 0; i < e->n_config; i++) {
-        const FrontParam *p = kernel_front_param(k->front, e->config[i].name);
-        bool extent =
-            kernel_front_dim(k->front, e->config[i].name) >= 0 && binds_own_extent(e, &e->config[i]);
-        if (!kernel_is_const(p) && !extent && !frontend_hint_name(e->config[i].name))
-            return false; /* The entry was written for another version of the kernel. */
-        FrontValue value = e->config[i].value;
-        const FrontValue *given = NULL;
-        kernel_adapt(p, &value);
-        for (int b = 0; b < k->n_bindings; b++)
-            if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
-        /* Bindings of the caller stay. If the entry was found with another value of such a binding, the entry
-         * does not apply. */
-        if (given && !tune_same_value(given, &value)) return false;
-        if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
-    }
-    row->config = config;
+    for (int i = 0; i < e->n_key; i++)
+        if (!fit_key(k, &e->key[i], row)) return false;
+    for (int i = 0; i < e->n_config; i++)
+        if (!fit_config(k, e, &e->config[i], row)) return false;
     return !*e->promises || (!row->apart && read_promises(k, e->promises, row));
 }
 

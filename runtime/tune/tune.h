@@ -7,12 +7,12 @@
  *             },
  *           "config": { "TM": 128, "TN": 256, "occupancy": 1 }, "ms": 0.21 } ] }
  *
- * Of the entries for the kernel and target whose consts equal the kernel's (types: of the same size, a
- * quarter further off if another), the nearest wins: least sum over the numbers of the key of |log2(ours /
- * the entry's)|, and an eighth for each factor of two up to 16 that one of them has and the other lacks,
- * since code depends on what divides an extent; an entry of another device counts as a half further off.
- * Without one the defaults of choose.c hold. An entry with "promises" was chosen and not measured: it speaks
- * for one launch alone, and before the others. */
+ * A launch considers the entries for its kernel and target whose consts equal the kernel's (types must have
+ * the same size), and takes the nearest. The distance is the sum of |log2(ours / the entry's)| over the
+ * numbers of the key; an eighth for each factor of two up to 16 that divides only one of them, since code
+ * depends on what divides an extent; a quarter for each type that is another one; and a half for another
+ * device. Without an entry, choose.c chooses. An entry with "promises" was chosen and not measured: it
+ * applies to one launch alone, and comes before the others. */
 #pragma once
 #include "frontend/frontend.h"
 

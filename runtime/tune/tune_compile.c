@@ -1,6 +1,6 @@
 /* tune_compile.c: the candidates of a tuning compiled in threads of their own. Each has a context of its own
- * (context_share), so that reasons do not mix. What comes out as the same text as another candidate's is not
- * given to the vendor's compiler. */
+ * (context_share), so that reasons do not mix. A candidate whose emitted text equals
+ * another one's is not given to the vendor's compiler again. */
 #define _GNU_SOURCE
 #include "runtime/tune/tuner.h"
 #include <sched.h>

@@ -16,8 +16,7 @@
  * asked for and there is no NVRTC. */
 #include "backends/gpu/check.h"
 #include "tests/emit/example.h"
-#include "tests/emit/hip_plan.h"
-#include "tests/emit/hip_report.h"
+#include "tests/emit/hip_need.h"
 #include "tests/emit/nvrtc.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -59,110 +58,18 @@ static bool has_product(const Func *f)
     return n > 0;
 }
 
-/* pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
- * depth: iterations that those to LDS stay in flight; adds: the loop adds to memory, and its barriers wait
- * for that and so for all loads that were issued before */
-typedef struct Needed {
-    Arena *arena;
-    const Target *t;
-    const Func *f;
-    int64_t warps, count[64];
-    const Block *block[64];
-    int n, depth;
-    bool pipelined, packed, adds;
-} Needed;
-
-/* How much of K one instruction multiplies: by the type and the chip, as the ISA guides list them. */
-static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
-{
-    bool exchanged = !strcmp(m->name + strlen(m->name) - 2, "_r");
-    if (!exchanged || m->lanes == 32) return m->k;
-    if (m->bits == 16) return t->arch == 0x950 ? 16 : 8;
-    if (m->bits == 8)
-        return t->arch == 0x90a ? 8 : t->arch == 0x942 ? 16 : d == DT_I8 ? 32 : m->k == 64 ? 64 : 16;
-    return tf32 && t->arch == 0x942 ? 4 : 2;
-}
-
-static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/* Matrix instructions of a wave for one product, from arithmetic alone: 2 M N K over what one instruction
- * computes, shared by the waves. Where the tile is not whole instructions, or the waves do not share them
- * evenly, those of the busiest wave in the best of all arrangements of waves along M and N. No layout is
- * asked. */
-static int64_t need_of_product(
-    const LayoutMmaInfo *m, int64_t deep, int64_t rows, int64_t columns, int64_t k, int64_t waves)
-{
-    int64_t flops = 2 * rows * columns * k, one = 2 * (int64_t)m->m * m->n * deep, best = INT64_MAX;
-    bool whole = rows % m->m == 0 && columns % m->n == 0 && k % deep == 0;
-    if (whole && rows / m->m * (columns / m->n) % waves == 0) return flops / one / waves;
-    for (int64_t down = 1; down <= waves; down++) {
-        int64_t busiest = waves % down
-                              ? INT64_MAX
-                              : up(up(rows, m->m), down) * up(up(columns, m->n), waves / down) * up(k, deep);
-        if (busiest < best) best = busiest;
-    }
-    return best;
-}
-
-/* The same for all products of one iteration of each block. */
-static void need_of(void *user, Instr *i)
-{
-    Needed *u = user;
-    const Instr *loop = i->block->parent;
-    if (loop && loop->op == OP_FOR && i->op == OP_COPY_WAIT) {
-        u->pipelined = true;
-        u->depth = (int)ir_attr_int(i, ATTR_DEPTH, 0);
-    }
-    if (i->op == OP_LOAD && loop && loop->op == OP_IF && loop->n_results && loop->results[0].name &&
-        strstr(loop->results[0].name, "_next"))
-        *(kernel_access_bytes(u->f, i) < 4 ? &u->packed : &u->pipelined) = true;
-    u->adds |= loop && loop->op == OP_FOR && i->op == OP_STORE && ir_attr(i, ATTR_RMW);
-    if (i->op != OP_MMA_SYNC) return;
-    const char *name = ir_attr(i, ATTR_INSTR)->s;
-    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
-        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
-        if (strcmp(m->name, name) || u->n == 64) continue;
-        const Type *c = ir_result(i)->type, *a = ir_operand(i, 0)->type;
-        int64_t deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
-        int at = 0;
-        while (at < u->n && u->block[at] != i->block) at++;
-        if (at == u->n) {
-            u->block[u->n] = i->block;
-            u->count[u->n++] = 0;
-        }
-        u->count[at] += need_of_product(m, deep, c->shape[0], c->shape[1], a->shape[1], u->warps);
-    }
-}
-
-/* No scratch, no spill, LDS and registers as planned, a workgroup fits; in the loop of products as many
- * matrix instructions as the arithmetic needs, and no wait ahead of them for what a later step loads, where
- * the plan loads ahead at all. */
-static bool compile_hip(
-    Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
+static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target *t, const char *title)
 {
     static char log[8192];
     HipReport h;
-    Needed need = { .arena = &s->arena, .t = t, .f = f, .warps = code->threads / t->wave };
-    ir_walk(f->body, need_of, &need);
+    HipNeed need;
+    hip_need(&need, f, t, code->threads / t->wave);
     if (!hip_report(code, t, r->folder, need.depth, &h, log, sizeof log)) {
         printf("FAIL %s: does not compile\n%.3000s\n", title, log);
         return false;
     }
     int budget = kernel_lane_file(t) / code->planned_waves;
-    const char *wrong = NULL;
-    bool as_needed = !need.n;
-    for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
-    if (r->limits && h.scratch) wrong = "scratch";
-    else if (r->limits && h.spills) wrong = "spills";
-    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, budget))
-        wrong = "other registers than planned";
-    else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
-    else if (r->limits && h.occupancy < code->planned_waves) wrong = "fewer waves than planned";
-    else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
-    else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead)
-        wrong = "no load runs ahead";
-    else if (r->limits && (need.pipelined || need.packed) && !need.adds && h.waits.drained)
-        wrong = "waits for what a later step loads before the products end";
+    const char *wrong = hip_need_unmet(&need, &h, code, budget, r->limits);
     if (!r->quiet || wrong)
         printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld "
                "matrix %3d of %lld, ahead %d drained %d%s%s\n",
@@ -177,8 +84,8 @@ static bool compile(Run *r, const Func *f, const GpuCode *code, const Target *t,
     char arch[32], *log;
     snprintf(arch, sizeof arch, "sm_%d%s", t->arch, target_has(t, TF_ARCH_SPECIFIC) ? "a" : "");
     bool compiled = nvrtc_compile(r->nvrtc, code->text, arch, &log);
-    if (!compiled) printf("FAIL %s: does not compile\n%.3000s\n", title, log ? log : "");
     if (!compiled) {
+        printf("FAIL %s: does not compile\n%.3000s\n", title, log ? log : "");
         free(log);
         return false;
     }
@@ -270,94 +177,116 @@ static bool measures_alike(
     return same;
 }
 
-/* The variant as it is declared, or as it fits. The reason where it does not. */
-typedef struct Made {
+/* A variant of a kernel, as it is declared or as it fits. */
+typedef struct Variant {
+    const char *path, *kernel;
+    const Target *t;
+    bool special;
+    char title[256];
+    Ast *ast;
     Func *lowered, *f;
     GpuCode code;
     bool emitted, fits;
-} Made;
+} Variant;
 
-static void make(Run *r, Session *s, Ast *ast, const char *kernel, const FrontBinding *b, int n,
-    const Target *t, bool special, Made *m)
+static void make(Run *r, Session *s, Variant *v, const FrontBinding *b, int n)
 {
-    *m = (Made){ .f = example_lower(s, ast, kernel, b, (size_t)n, t, special) };
-    m->emitted = m->f && gpu_compile(s, m->f, t, &r->options, &m->code, &m->lowered);
-    m->fits = m->code.shared_bytes <= t->shared_bytes && m->code.planned_registers <= m->code.lane_registers;
+    v->f = example_lower(s, v->ast, v->kernel, b, (size_t)n, v->t, v->special);
+    v->emitted = v->f && gpu_compile(s, v->f, v->t, &r->options, &v->code, &v->lowered);
+    v->fits =
+        v->code.shared_bytes <= v->t->shared_bytes && v->code.planned_registers <= v->code.lane_registers;
 }
 
-static void add_bindings(Session *s, char *title, size_t size, const FrontBinding *b, int n)
+static void add_bindings(Session *s, Variant *v, const FrontBinding *b, int n)
 {
-    Text v;
+    Text t;
     for (int k = 0; k < n; k++) {
-        size_t at = strlen(title);
-        text_init(&v, &s->arena);
-        frontend_print_value(b[k].value, &v);
-        snprintf(title + at, size - at, ",%s=%s", b[k].name, v.data);
+        size_t at = strlen(v->title);
+        text_init(&t, &s->arena);
+        frontend_print_value(b[k].value, &t);
+        snprintf(v->title + at, sizeof v->title - at, ",%s=%s", b[k].name, t.data);
     }
+}
+
+/* Makes the variant again with other tiles of its `tune` block, if there are some that fit. */
+static void make_fit(Run *r, Session *s, Variant *v, const FrontBinding *given, int n)
+{
+    FrontBinding fit[32];
+    Diag *first = s->diags, *last = s->last_diag;
+    int errors = s->n_errors;
+    s->diags = s->last_diag = NULL;
+    s->n_errors = 0; /* the front end counts them */
+    int more = example_fit(s, v->path, v->ast, v->kernel, given, n, v->t, fit, 32);
+    s->diags = more ? NULL : first;
+    s->last_diag = more ? NULL : last;
+    s->n_errors = more ? 0 : errors;
+    if (!more) return;
+    make(r, s, v, fit, more);
+    add_bindings(s, v, fit + n, more - n);
+}
+
+/* Saves the text, reads it and compiles it, as far as the options ask for that. */
+static bool holds(Run *r, Session *s, const Variant *v)
+{
+    const char *why, *title = v->title;
+    const GpuCode *code = &v->code;
+    EmissionChecker *checker = r->check ? emission_checker(s, getenv("TILE_LIBCLANG"), &why) : NULL;
+    bool hip = v->t->kind == TARGET_HIP;
+    if (r->save) save(r, code, title);
+    if (r->round &&
+        (!comes_round(r, s, v->f, v->t, code, title) || !measures_alike(r, s, v->f, v->t, code, title)))
+        return false;
+    if (r->check && !no_idle_helpers(code->text, title)) return false;
+    if (checker && !emission_check(checker, s, v->t, code->text, code->text_len, title)) return false;
+    if (hip ? !r->clang : !r->nvrtc) return true;
+    bool compiled =
+        hip ? compile_hip(r, v->lowered, code, v->t, title) : compile(r, v->lowered, code, v->t, title);
+    r->compiled += compiled;
+    return compiled;
+}
+
+static void judge(Run *r, Session *s, const Variant *v)
+{
+    const GpuCode *c = &v->code;
+    bool ok = false, unfit = v->f && !v->fits;
+    if (v->emitted && (!unfit || c->shared_bytes <= v->t->shared_bytes)) {
+        r->emitted++;
+        ok = holds(r, s, v);
+    } else printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", v->title);
+    if (unfit && v->t->kind == TARGET_HIP && r->limits) {
+        printf("FAIL %s: plan of %d registers of %d, and %lld bytes of LDS; nothing smaller is found\n",
+            v->title, c->planned_registers, c->lane_registers, (long long)c->shared_bytes);
+        unfit = ok = false;
+    }
+    for (const Diag *d = s->diags; d && !ok; d = d->next)
+        if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
+    if (unfit && !ok) r->unfit++;
+    else if (!ok) r->failed++;
 }
 
 static void variant(Run *r, const char *path, const char *kernel, const FrontBinding *given, int n,
     const Target *t, bool special)
 {
     Session s;
+    Variant v = { .path = path, .kernel = kernel, .t = t, .special = special };
     session_init(&s, allocator_libc);
-    volatile bool ok = false, unfit = false;
-    char title[256];
-    snprintf(title, sizeof title, "%s %s", t->name + (t->kind == TARGET_HIP ? 4 : 5), kernel);
+    snprintf(v.title, sizeof v.title, "%s %s", t->name + (t->kind == TARGET_HIP ? 4 : 5), kernel);
     int left = setjmp(s.oom);
-    if (!left) {
-        Ast *ast = example_parse(&s, path);
-        FrontBinding fit[32];
-        Made m = { 0 };
-        add_bindings(&s, title, sizeof title, given, n);
-        if (special) strcat(title, " special");
-        if (r->skip && strstr(title, r->skip)) {
-            session_free(&s);
-            return;
+    if (left) {
+        printf("FAIL %s: left early (%d)\n", v.title, left);
+        for (const Diag *d = left == 1 ? NULL : s.diags; d; d = d->next)
+            if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
+        r->failed++;
+    } else {
+        v.ast = example_parse(&s, path);
+        add_bindings(&s, &v, given, n);
+        if (special) strcat(v.title, " special");
+        if (!r->skip || !strstr(v.title, r->skip)) {
+            if (v.ast) make(r, &s, &v, given, n);
+            if (v.f && !v.fits) make_fit(r, &s, &v, given, n);
+            judge(r, &s, &v);
         }
-        if (ast) make(r, &s, ast, kernel, given, n, t, special, &m);
-        if (m.f && !m.fits) {
-            Diag *first = s.diags, *last = s.last_diag;
-            int errors = s.n_errors;
-            s.diags = s.last_diag = NULL;
-            s.n_errors = 0; /* the front end counts them */
-            int more = example_fit(&s, path, ast, kernel, given, n, t, fit, 32);
-            s.diags = s.last_diag = NULL;
-            s.n_errors = 0;
-            if (!more) {
-                s.diags = first;
-                s.last_diag = last;
-                s.n_errors = errors;
-            } else {
-                make(r, &s, ast, kernel, fit, more, t, special, &m);
-                add_bindings(&s, title, sizeof title, fit + n, more - n);
-            }
-        }
-        unfit = m.f && !m.fits;
-        if (m.emitted && (!unfit || m.code.shared_bytes <= t->shared_bytes)) {
-            r->emitted++;
-            if (r->save) save(r, &m.code, title);
-            const char *why;
-            EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
-            bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
-            ok = (!r->round || (comes_round(r, &s, m.f, t, &m.code, title) &&
-                                   measures_alike(r, &s, m.f, t, &m.code, title))) &&
-                 (!r->check || no_idle_helpers(m.code.text, title)) &&
-                 (!checker || emission_check(checker, &s, t, m.code.text, m.code.text_len, title)) &&
-                 (!tried || (hip ? compile_hip(r, &s, m.lowered, &m.code, t, title)
-                                 : compile(r, m.lowered, &m.code, t, title)));
-            if (ok && tried) r->compiled++;
-        } else printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
-        if (unfit && t->kind == TARGET_HIP && r->limits) {
-            printf("FAIL %s: plan of %d registers of %d, and %lld bytes of LDS; nothing smaller is found\n",
-                title, m.code.planned_registers, m.code.lane_registers, (long long)m.code.shared_bytes);
-            unfit = ok = false;
-        }
-    } else printf("FAIL %s: left early (%d)\n", title, left);
-    for (const Diag *d = left == 1 ? NULL : s.diags; d && !ok; d = d->next)
-        if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
-    if (unfit && !ok) r->unfit++;
-    else if (!ok) r->failed++;
+    }
     fflush(stdout);
     session_free(&s);
 }
@@ -407,37 +336,65 @@ static bool have_libclang(void)
     return have;
 }
 
+/* The options; the files are moved to the front of argv. Returns how many there are, -1: bad arguments. */
+static int read_options(Run *r, int argc, char **argv, const char **targets, bool *no_compile)
+{
+    const struct {
+        const char *name;
+        bool *to;
+    } switches[] = { { "--special", &r->special }, { "--all", &r->all }, { "--check", &r->check },
+        { "--round", &r->round }, { "--quiet", &r->quiet }, { "--limits", &r->limits },
+        { "--no-compile", no_compile } };
+    const struct {
+        const char *name;
+        const char **to;
+    } values[] = { { "--target=", targets }, { "--kernel=", &r->kernel }, { "--skip=", &r->skip },
+        { "--save=", &r->save } };
+    int n = 0;
+    for (int i = 1; i < argc; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof switches / sizeof *switches; k++)
+            if (!strcmp(argv[i], switches[k].name)) found = *switches[k].to = true;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            size_t len = strlen(values[k].name);
+            if (strncmp(argv[i], values[k].name, len)) continue;
+            *values[k].to = argv[i] + len;
+            found = true;
+        }
+        if (found) continue;
+        if (!strcmp(argv[i], "--no-roles")) pass_add(&r->options.skip, PASS_WARP_SPECIALIZATION);
+        else if (argv[i][0] != '-') argv[n++] = argv[i];
+        else return -1;
+    }
+    return n;
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const files[] = { "k.hip", "k.s", "k.log" };
+    char name[128];
+    for (int k = 0; k < 3; k++) {
+        snprintf(name, sizeof name, "%s/%s", folder, files[k]);
+        unlink(name);
+    }
+    rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
     Run r = { 0 };
     Nvrtc nvrtc;
-    const char *targets = "cuda:sm_80", *files[256];
-    bool want = true;
-    int n = 0;
-    for (int k = 1; k < argc; k++) {
-        const char *a = argv[k];
-        if (!strncmp(a, "--target=", 9)) targets = a + 9;
-        else if (!strncmp(a, "--kernel=", 9)) r.kernel = a + 9;
-        else if (!strncmp(a, "--skip=", 7)) r.skip = a + 7;
-        else if (!strcmp(a, "--special")) r.special = true;
-        else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
-        else if (!strcmp(a, "--all")) r.all = true;
-        else if (!strcmp(a, "--check")) r.check = true;
-        else if (!strcmp(a, "--round")) r.round = true;
-        else if (!strcmp(a, "--quiet")) r.quiet = true;
-        else if (!strcmp(a, "--limits")) r.limits = true;
-        else if (!strcmp(a, "--no-roles")) pass_add(&r.options.skip, PASS_WARP_SPECIALIZATION);
-        else if (!strcmp(a, "--no-compile")) want = false;
-        else if (a[0] != '-' && n < 256) files[n++] = a;
-        else {
-            fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n");
-            return 2;
-        }
+    const char *targets = "cuda:sm_80";
+    bool no_compile = false;
+    int n = read_options(&r, argc, argv, &targets, &no_compile);
+    if (n < 0) {
+        fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n");
+        return 2;
     }
     bool hip = !strncmp(targets, "hip", 3);
-    if (want && !hip && nvrtc_open(&nvrtc)) r.nvrtc = &nvrtc;
+    if (!no_compile && !hip && nvrtc_open(&nvrtc)) r.nvrtc = &nvrtc;
     strcpy(r.folder, "hip-XXXXXX");
-    r.clang = want && hip && hip_compiler() && mkdtemp(r.folder);
+    r.clang = !no_compile && hip && hip_compiler() && mkdtemp(r.folder);
     if (r.check && !have_libclang()) {
         printf("no libclang here: emissions are made, and not read\n");
         r.check = false;
@@ -450,25 +407,12 @@ int main(int argc, char **argv)
             fprintf(stderr, "no target %s\n", name);
             return 2;
         }
-        for (int k = 0; k < n; k++) file(&r, files[k], t);
+        for (int k = 0; k < n; k++) file(&r, argv[k], t);
     }
     printf("%d emitted, %d compiled, %d do not fit, %d failed\n", r.emitted, r.compiled, r.unfit, r.failed);
-    if (r.clang) {
-        static const char *const left[] = { "k.hip", "k.s", "k.log" };
-        for (int k = 0; k < 3; k++) {
-            snprintf(name, sizeof name, "%.30s/%s", r.folder, left[k]);
-            unlink(name);
-        }
-        rmdir(r.folder);
-    }
+    if (r.clang) remove_folder(r.folder);
     if (r.failed) return 1;
-    if (want && hip && !r.clang) {
-        printf("SKIP: no clang-22 here\n");
-        return 77;
-    }
-    if (want && !hip && !r.nvrtc) {
-        printf("SKIP: no NVRTC here\n");
-        return 77;
-    }
-    return 0;
+    if (no_compile || r.clang || r.nvrtc) return 0;
+    printf("SKIP: no %s here\n", hip ? "clang-22" : "NVRTC");
+    return 77;
 }

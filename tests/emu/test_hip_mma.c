@@ -6,172 +6,186 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum Kind { F16, BF16, F32, F64, I8, U8, E4M3, E5M2, E4M3_FNUZ, E5M2_FNUZ } Kind;
 typedef struct Case {
     int chip;
     const char *name, *layout;
-    int kind;
-    double bound;
-} Case; /* kind of element: 0 f16, 1 bf16, 2 f32, 3 f64, 4 i8, 5 u8, 6 e4m3, 7 e5m2, +8 fnuz; b's in the next
-           digit */
+    Kind a, b;    /* the types of the operands' elements */
+    double bound; /* of the error, relative to the sum of magnitudes */
+} Case;
 static struct {
     const Case *c;
     const HipInstr *x;
     double a[32][128], b[128][32], d[32][32];
-    uint64_t wa[32][128], wb[128][32];
+    uint64_t wa[32][128], wb[128][32]; /* the same as words of the operands' types */
 } job;
 
-static uint64_t encode(int kind, double v, double *back)
+/* The number of a small float's code without its sign. */
+static double decode(int code, int mantissa, int bias)
+{
+    int e = code >> mantissa, m = code & ((1 << mantissa) - 1);
+    return e ? ldexp(m | 1 << mantissa, e - bias - mantissa) : ldexp(m, 1 - bias - mantissa);
+}
+
+/* The largest code of a small float that is not above v in magnitude; *back: its number. */
+static uint64_t encode_small(int mantissa, int exponent, bool fnuz, double v, double *back)
+{
+    int bias = (1 << (exponent - 1)) - 1 + fnuz, codes = 1 << (mantissa + exponent), best = 0;
+    for (int c = 0; c < codes - 8; c++)
+        if (decode(c, mantissa, bias) <= fabs(v)) best = c;
+    *back = copysign(decode(best, mantissa, bias), v);
+    return (uint64_t)best | (v < 0 && best ? (uint64_t)codes : 0);
+}
+
+static uint64_t encode(Kind kind, double v, double *back)
 {
     float f = (float)v;
     uint32_t w;
     uint64_t q;
-    if (kind == 3) {
+    switch (kind) {
+    case F64:
         memcpy(&q, &v, 8);
         *back = v;
         return q;
-    }
-    if (kind == 4) {
-        *back = (int)v;
-        return (uint8_t)(int8_t)(int)v;
-    }
-    if (kind == 5) {
-        *back = fabs((double)(int)v);
-        return (uint8_t)*back;
-    }
-    memcpy(&w, &f, 4);
-    if (kind == 2) {
+    case F32:
+        memcpy(&w, &f, 4);
         *back = f;
         return w;
-    }
-    if (kind == 1) {
+    case BF16:
+        memcpy(&w, &f, 4);
         w &= 0xffff0000u;
         memcpy(&f, &w, 4);
         *back = f;
         return w >> 16;
+    case I8: *back = (int)v; return (uint8_t)(int8_t)(int)v;
+    case U8: *back = fabs((double)(int)v); return (uint8_t)*back;
+    case F16: return encode_small(10, 5, false, v, back);
+    case E4M3: return encode_small(3, 4, false, v, back);
+    case E5M2: return encode_small(2, 5, false, v, back);
+    case E4M3_FNUZ: return encode_small(3, 4, true, v, back);
+    case E5M2_FNUZ: return encode_small(2, 5, true, v, back);
     }
-    /* For the small formats, search the codes for the nearest value below. */
-    int man = kind == 0       ? 10
-              : kind % 8 == 6 ? 3
-                              : 2,
-        exps = kind == 0       ? 5
-               : kind % 8 == 6 ? 4
-                               : 5,
-        bias = (1 << (exps - 1)) - 1 + (kind >= 8), codes = 1 << (man + exps);
-    int best = 0;
-    for (int c = 0; c < codes - 8; c++) {
-        int e = c >> man, m = c & ((1 << man) - 1);
-        double y = e ? ldexp(m | 1 << man, e - bias - man) : ldexp(m, 1 - bias - man);
-        if (y <= fabs(v)) {
-            best = c;
-            *back = copysign(y, v);
-        }
-    }
-    return (uint64_t)best | (v < 0 && best ? (uint64_t)codes : 0);
+    return 0;
 }
+
+static bool is_whole(Kind k) { return k == I8 || k == U8; }
 
 static double random_value(double scale) { return (rand() % 2001 - 1000) / 1000.0 * scale; }
 
 static void fill(double scale)
 {
     const HipInstr *x = job.x;
-    int ka = job.c->kind % 16, kb = job.c->kind / 16 ? job.c->kind / 16 - 1 : ka;
+    Kind a = job.c->a, b = job.c->b;
     for (int i = 0; i < x->m; i++)
-        for (int k = 0; k < x->k; k++) job.wa[i][k] = encode(ka, random_value(scale), &job.a[i][k]);
+        for (int k = 0; k < x->k; k++) job.wa[i][k] = encode(a, random_value(scale), &job.a[i][k]);
     for (int k = 0; k < x->k; k++)
-        for (int j = 0; j < x->n; j++) job.wb[k][j] = encode(kb, random_value(scale), &job.b[k][j]);
+        for (int j = 0; j < x->n; j++) job.wb[k][j] = encode(b, random_value(scale), &job.b[k][j]);
+    bool whole = x->d_bits == 64 || is_whole(a);
     for (int i = 0; i < x->m; i++)
-        for (int j = 0; j < x->n; j++) {
-            double c = x->d_bits == 64 || ka == 4 || ka == 5 ? floor(random_value(1000))
-                                                             : (double)(float)random_value(scale);
-            job.d[i][j] = c;
-        }
+        for (int j = 0; j < x->n; j++)
+            job.d[i][j] = whole ? floor(random_value(1000)) : (double)(float)random_value(scale);
+}
+
+/* The registers of this lane that hold its part of an operand. */
+static void take_operand(int side, int lane, uint32_t *to)
+{
+    const HipInstr *x = job.x;
+    for (int i = 0; i < (side ? x->n : x->m); i++)
+        for (int k = 0; k < x->k; k++)
+            for (int c = 0; c < x->copies; c++) {
+                HipPlace p = hip_place_ab(x, side, i, k, c);
+                uint64_t w = side ? job.wb[k][i] : job.wa[i][k];
+                if (p.lane != lane) continue;
+                if (x->bits == 64) memcpy(to + p.gpr, &w, 8);
+                else to[p.gpr] |= (uint32_t)w << p.bit;
+            }
+}
+
+static void put_element(uint32_t *at, double v)
+{
+    float f = (float)v;
+    int32_t w = (int32_t)v;
+    if (job.x->d_bits == 64) memcpy(at, &v, 8);
+    else memcpy(at, is_whole(job.c->a) ? (void *)&w : (void *)&f, 4);
+}
+
+static double element_of(const uint32_t *at)
+{
+    double v;
+    float f;
+    if (job.x->d_bits == 64) {
+        memcpy(&v, at, 8);
+        return v;
+    }
+    memcpy(&f, at, 4);
+    return is_whole(job.c->a) ? (double)(int32_t)*at : f;
+}
+
+static void check_element(int i, int j, double got)
+{
+    double want = job.d[i][j], size = fabs(want);
+    for (int k = 0; k < job.x->k; k++) {
+        want += job.a[i][k] * job.b[k][j];
+        size += fabs(job.a[i][k] * job.b[k][j]);
+    }
+    if (!(fabs(got - want) <= job.c->bound * size))
+        hip_fail("%s: d[%d][%d] is %g, not %g", job.c->name, i, j, got, want);
 }
 
 static void multiply(void *u)
 {
     const HipInstr *x = job.x;
-    int lane = hip_thread() % x->wave, ka = job.c->kind % 16, bits = x->bits;
-    bool whole = ka == 4 || ka == 5;
+    int lane = hip_thread() % x->wave;
     uint32_t a[16] = { 0 }, b[16] = { 0 }, d[32] = { 0 };
-    for (int side = 0; side < 2; side++)
-        for (int i = 0; i < (side ? x->n : x->m); i++)
-            for (int k = 0; k < x->k; k++)
-                for (int c = 0; c < x->copies; c++) {
-                    HipPlace p = hip_place_ab(x, side, i, k, c);
-                    if (p.lane != lane) continue;
-                    uint64_t w = side ? job.wb[k][i] : job.wa[i][k];
-                    uint32_t *to = side ? b : a;
-                    if (bits == 64) memcpy(to + p.gpr, &w, 8);
-                    else to[p.gpr] |= (uint32_t)w << p.bit;
-                }
-    for (int pass = 0; pass < 2; pass++) {
+    take_operand(0, lane, a);
+    take_operand(1, lane, b);
+    for (int after = 0; after < 2; after++) {
         for (int i = 0; i < x->m; i++)
             for (int j = 0; j < x->n; j++) {
                 HipPlace p = hip_place_d(x, i, j);
-                float f = (float)job.d[i][j];
-                int32_t w = (int32_t)job.d[i][j];
                 if (p.lane != lane) continue;
-                if (!pass) {
-                    if (x->d_bits == 64) memcpy(d + p.gpr, &job.d[i][j], 8);
-                    else memcpy(d + p.gpr, whole ? (void *)&w : (void *)&f, 4);
-                    continue;
-                }
-                double got, want = job.d[i][j], size = fabs(want);
-                for (int k = 0; k < x->k; k++) {
-                    want += job.a[i][k] * job.b[k][j];
-                    size += fabs(job.a[i][k] * job.b[k][j]);
-                }
-                if (x->d_bits == 64) memcpy(&got, d + p.gpr, 8);
-                else if (whole) {
-                    memcpy(&w, d + p.gpr, 4);
-                    got = w;
-                } else {
-                    memcpy(&f, d + p.gpr, 4);
-                    got = f;
-                }
-                if (!(fabs(got - want) <= job.c->bound * size))
-                    hip_fail("%s: d[%d][%d] is %g, not %g", job.c->name, i, j, got, want);
+                if (after) check_element(i, j, element_of(d + p.gpr));
+                else put_element(d + p.gpr, job.d[i][j]);
             }
-        if (!pass) hip_mma(job.c->name, d, a, b);
+        if (!after) hip_mma(job.c->name, d, a, b);
     }
 }
 
-#define TWO(a, b) ((a) + 16 * ((b) + 1))
 static const Case cases[] = {
-    { 0x90a, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 },
-    { 0x90a, "mfma_f32_16x16x16f16", "mfma_16x16x16", 0, 1e-6 },
-    { 0x90a, "mfma_f32_32x32x8bf16_1k", "mfma_32x32x8", 1, 1e-6 },
-    { 0x90a, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
-    { 0x90a, "mfma_i32_32x32x8i8", "mfma_32x32x8_8", 4, 0 },
-    { 0x90a, "mfma_i32_16x16x16i8", "mfma_16x16x16_8", 4, 0 },
-    { 0x90a, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
-    { 0x90a, "mfma_f32_16x16x4f32", "mfma_16x16x4", 2, 1e-6 },
-    { 0x90a, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", 3, 1e-15 },
-    { 0x942, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 },
-    { 0x942, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
-    { 0x942, "mfma_f32_32x32x4_xf32", "mfma_32x32x4_xf32", 2, 2e-3 },
-    { 0x942, "mfma_f32_16x16x8_xf32", "mfma_16x16x8_xf32", 2, 2e-3 },
-    { 0x942, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 },
-    { 0x942, "mfma_i32_16x16x32_i8", "mfma_16x16x32_8", 4, 0 },
-    { 0x942, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 14, 1e-6 },
-    { 0x942, "mfma_f32_16x16x32_fp8_bf8", "mfma_16x16x32_8", TWO(14, 15), 1e-6 },
-    { 0x942, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", 3, 1e-15 },
-    { 0x950, "mfma_f32_32x32x16_f16", "mfma_32x32x16", 0, 1e-6 },
-    { 0x950, "mfma_f32_16x16x32_f16", "mfma_16x16x32", 0, 1e-6 },
-    { 0x950, "mfma_f32_32x32x16_bf16", "mfma_32x32x16", 1, 1e-6 },
-    { 0x950, "mfma_f32_16x16x32_bf16", "mfma_16x16x32", 1, 1e-6 },
-    { 0x950, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 6, 1e-6 },
-    { 0x950, "mfma_f32_16x16x32_bf8_fp8", "mfma_16x16x32_8", TWO(7, 6), 1e-6 },
-    { 0x950, "mfma_f32_32x32x64_fp8_fp8", "mfma_32x32x64_8", 6, 1e-6 },
-    { 0x950, "mfma_f32_16x16x128_fp8_bf8", "mfma_16x16x128_8", TWO(6, 7), 1e-6 },
-    { 0x950, "mfma_i32_32x32x32_i8", "mfma_32x32x32_8", 4, 0 },
-    { 0x950, "mfma_i32_16x16x64_i8", "mfma_16x16x64_8", 4, 0 },
-    { 0x950, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 },
-    { 0x950, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
-    { 0x1100, "wmma_f32_16x16x16_f16", "wmma_16x16x16", 0, 1e-6 },
-    { 0x1100, "wmma_f32_16x16x16_bf16", "wmma_16x16x16", 1, 1e-6 },
-    { 0x1100, "wmma_i32_16x16x16_iu8_ss", "wmma_16x16x16_8", 4, 0 },
-    { 0x1100, "wmma_i32_16x16x16_iu8_us", "wmma_16x16x16_8", TWO(5, 4), 0 },
+    { 0x90a, "mfma_f32_32x32x8f16", "mfma_32x32x8", F16, F16, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x16f16", "mfma_16x16x16", F16, F16, 1e-6 },
+    { 0x90a, "mfma_f32_32x32x8bf16_1k", "mfma_32x32x8", BF16, BF16, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", BF16, BF16, 1e-6 },
+    { 0x90a, "mfma_i32_32x32x8i8", "mfma_32x32x8_8", I8, I8, 0 },
+    { 0x90a, "mfma_i32_16x16x16i8", "mfma_16x16x16_8", I8, I8, 0 },
+    { 0x90a, "mfma_f32_32x32x2f32", "mfma_32x32x2", F32, F32, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x4f32", "mfma_16x16x4", F32, F32, 1e-6 },
+    { 0x90a, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", F64, F64, 1e-15 },
+    { 0x942, "mfma_f32_32x32x8f16", "mfma_32x32x8", F16, F16, 1e-6 },
+    { 0x942, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", BF16, BF16, 1e-6 },
+    { 0x942, "mfma_f32_32x32x4_xf32", "mfma_32x32x4_xf32", F32, F32, 2e-3 },
+    { 0x942, "mfma_f32_16x16x8_xf32", "mfma_16x16x8_xf32", F32, F32, 2e-3 },
+    { 0x942, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", I8, I8, 0 },
+    { 0x942, "mfma_i32_16x16x32_i8", "mfma_16x16x32_8", I8, I8, 0 },
+    { 0x942, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", E4M3_FNUZ, E4M3_FNUZ, 1e-6 },
+    { 0x942, "mfma_f32_16x16x32_fp8_bf8", "mfma_16x16x32_8", E4M3_FNUZ, E5M2_FNUZ, 1e-6 },
+    { 0x942, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", F64, F64, 1e-15 },
+    { 0x950, "mfma_f32_32x32x16_f16", "mfma_32x32x16", F16, F16, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_f16", "mfma_16x16x32", F16, F16, 1e-6 },
+    { 0x950, "mfma_f32_32x32x16_bf16", "mfma_32x32x16", BF16, BF16, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_bf16", "mfma_16x16x32", BF16, BF16, 1e-6 },
+    { 0x950, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", E4M3, E4M3, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_bf8_fp8", "mfma_16x16x32_8", E5M2, E4M3, 1e-6 },
+    { 0x950, "mfma_f32_32x32x64_fp8_fp8", "mfma_32x32x64_8", E4M3, E4M3, 1e-6 },
+    { 0x950, "mfma_f32_16x16x128_fp8_bf8", "mfma_16x16x128_8", E4M3, E5M2, 1e-6 },
+    { 0x950, "mfma_i32_32x32x32_i8", "mfma_32x32x32_8", I8, I8, 0 },
+    { 0x950, "mfma_i32_16x16x64_i8", "mfma_16x16x64_8", I8, I8, 0 },
+    { 0x950, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", I8, I8, 0 },
+    { 0x950, "mfma_f32_32x32x2f32", "mfma_32x32x2", F32, F32, 1e-6 },
+    { 0x1100, "wmma_f32_16x16x16_f16", "wmma_16x16x16", F16, F16, 1e-6 },
+    { 0x1100, "wmma_f32_16x16x16_bf16", "wmma_16x16x16", BF16, BF16, 1e-6 },
+    { 0x1100, "wmma_i32_16x16x16_iu8_ss", "wmma_16x16x16_8", I8, I8, 0 },
+    { 0x1100, "wmma_i32_16x16x16_iu8_us", "wmma_16x16x16_8", U8, I8, 0 },
 };
 
 void test_mma(void)
@@ -182,7 +196,7 @@ void test_mma(void)
         for (int k = 0; k < HIP_INSTRS; k++)
             if (!strcmp(hip_instrs[k].layout, cases[i].layout)) job.x = &hip_instrs[k];
         CU_ASSERT_PTR_NOT_NULL_FATAL(job.x);
-        fill(cases[i].kind % 16 == 4 || cases[i].kind % 16 == 5 ? 127 : 4);
+        fill(is_whole(cases[i].a) ? 127 : 4);
         const char *why = run_group(cases[i].chip, job.x->wave, false, false, multiply, NULL);
         if (why) printf(" %x %s ", cases[i].chip, why);
         CU_ASSERT_PTR_NULL(why);

@@ -38,39 +38,53 @@ static const char *value_of(const char *arg, const char *flag)
     return !strncmp(arg, flag, n) && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
+/* A flag that stands alone sets a bool. */
+static bool take_switch(Args *a, const char *s)
+{
+    const struct {
+        const char *name;
+        bool *to;
+    } switches[] = { { "--fits32", &a->fits32 }, { "--contiguous", &a->contiguous },
+        { "--check", &a->options.check }, { "--approx", &a->options.approx }, { "--ftz", &a->options.ftz },
+        { "--stats", &a->stats }, { "--census", &a->census }, { "--time-passes", &a->options.time_passes },
+        { "--quiet", &a->quiet }, { "--plan", &a->plan } };
+    for (size_t k = 0; k < sizeof switches / sizeof *switches; k++)
+        if (!strcmp(s, switches[k].name)) return *switches[k].to = true;
+    return false;
+}
+
+static bool take_text(Args *a, const char *s)
+{
+    const struct {
+        const char *name, **to;
+    } texts[] = { { "--passes", &a->options.passes }, { "--skip-pass", &a->options.skip },
+        { "--dump-after", &a->options.dump_after }, { "--with-pass", &a->options.with },
+        { "--stop-after", &a->options.stop_after }, { "--kernel-passes", &a->kernel_passes },
+        { "--remap", &a->options.remap }, { "--kernel", &a->kernel } };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        const char *v = value_of(s, texts[k].name);
+        if (!v) continue;
+        *texts[k].to = v;
+        return true;
+    }
+    return false;
+}
+
 static bool parse_args(int argc, char **argv, Args *a)
 {
     for (int i = 1; i < argc; i++) {
         const char *s = argv[i], *v;
-        if ((v = value_of(s, "--passes"))) a->options.passes = v;
-        else if ((v = value_of(s, "--skip-pass"))) a->options.skip = v;
-        else if ((v = value_of(s, "--dump-after"))) a->options.dump_after = v;
-        else if ((v = value_of(s, "--with-pass"))) a->options.with = v;
-        else if ((v = value_of(s, "--stop-after"))) a->options.stop_after = v;
-        else if ((v = value_of(s, "--kernel-passes"))) a->kernel_passes = v;
-        else if ((v = value_of(s, "--warps"))) a->warps = atoi(v);
-        else if ((v = value_of(s, "--target"))) {
+        if (take_switch(a, s) || take_text(a, s)) continue;
+        if ((v = value_of(s, "--target"))) {
             if (!(a->options.target = target_find(v))) return false;
-        } else if ((v = value_of(s, "--remap"))) a->options.remap = v;
+        } else if ((v = value_of(s, "--warps"))) a->warps = atoi(v);
         else if ((v = value_of(s, "--xcds"))) a->options.xcds = atoi(v);
-        else if ((v = value_of(s, "--kernel"))) a->kernel = v;
         else if ((v = value_of(s, "--div")) && a->n_divs < MAX_FACTS) a->divs[a->n_divs++] = v;
         else if ((v = value_of(s, "--positive")) && a->n_positives < MAX_FACTS)
             a->positives[a->n_positives++] = v;
         else if (!strncmp(s, "-D", 2) && s[2] && a->n_binds < MAX_FACTS) a->binds[a->n_binds++] = s + 2;
-        else if (!strcmp(s, "--fits32")) a->fits32 = true;
-        else if (!strcmp(s, "--contiguous")) a->contiguous = true;
         else if (!strncmp(s, "-O", 2) && s[2]) a->options.opt_level = atoi(s + 2);
-        else if (!strcmp(s, "--check")) a->options.check = true;
-        else if (!strcmp(s, "--approx")) a->options.approx = true;
-        else if (!strcmp(s, "--ftz")) a->options.ftz = true;
-        else if (!strcmp(s, "--stats")) a->stats = true;
-        else if (!strcmp(s, "--census")) a->census = true;
-        else if (!strcmp(s, "--time-passes")) a->options.time_passes = true;
-        else if (!strcmp(s, "--quiet")) a->quiet = true;
-        else if (!strcmp(s, "--plan")) a->plan = true;
-        else if (s[0] == '-' && s[1]) return false;
-        else if (a->file) return false;
+        else if ((s[0] == '-' && s[1]) || a->file) return false;
         else a->file = s;
     }
     if (a->kernel_passes && !a->options.passes) a->options.passes = "";

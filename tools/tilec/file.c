@@ -131,46 +131,52 @@ bool outputs_spare(Tool *t, const Outputs *o, const char *input)
     return true;
 }
 
+/* Writes to the temporary file beside the target. */
+static bool write_temporary(Output *x)
+{
+    unlink(x->temporary);
+    if (write_to(x->temporary, O_CREAT | O_EXCL, x->data, x->len, x->keeps_mode ? x->target : NULL))
+        return true;
+    if (errno == EEXIST) x->temporary = NULL; /* It is another one's, and stays. */
+    return false;
+}
+
+/* Writes all contents: those of files first, then those of devices and pipes, so that no file is in place
+ * where one of the latter fails. Returns the output that failed, with errno, or NULL. */
+static const Output *write_contents(Outputs *o)
+{
+    for (size_t i = 0; i < o->list.len; i++)
+        if (o->list.data[i].temporary && !write_temporary(&o->list.data[i])) return &o->list.data[i];
+    for (size_t i = 0; i < o->list.len; i++) {
+        const Output *x = &o->list.data[i];
+        if (!x->target && !write_to(x->path, 0, x->data, x->len, NULL)) return x;
+    }
+    return NULL;
+}
+
 int outputs_commit(Tool *t, Outputs *o)
 {
-    const char *failed = NULL;
-    size_t n = o->list.len, renamed = 0;
+    size_t n = o->list.len;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i; k++)
             if (same_file(o->list.data[i].path, o->list.data[k].path))
                 return tool_error(t, "two outputs go to %s", o->list.data[i].path);
     /* Make all names before the first file: memory may run out here, and then no file is left behind. */
     for (size_t i = 0; i < n; i++) {
-        if (in_place(o->list.data[i].path)) continue;
-        o->list.data[i].target = real_target(t, o->list.data[i].path);
-        o->list.data[i].temporary =
-            arena_printf(&t->arena, "%s.tmp%ld", o->list.data[i].target, (long)getpid());
+        Output *x = &o->list.data[i];
+        if (in_place(x->path)) continue;
+        x->target = real_target(t, x->path);
+        x->temporary = arena_printf(&t->arena, "%s.tmp%ld", x->target, (long)getpid());
     }
+    const Output *failed = write_contents(o);
     for (size_t i = 0; i < n && !failed; i++) {
-        if (!o->list.data[i].temporary) continue;
-        unlink(o->list.data[i].temporary);
-        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, o->list.data[i].data, o->list.data[i].len,
-                o->list.data[i].keeps_mode ? o->list.data[i].target : NULL)) {
-            failed = o->list.data[i].path;
-            if (errno == EEXIST) o->list.data[i].temporary = NULL;
-        }
-    }
-    /* Devices and pipes are next, so that no file is in place where one of them fails. */
-    for (size_t i = 0; i < n && !failed; i++)
-        if (!o->list.data[i].target &&
-            !write_to(o->list.data[i].path, 0, o->list.data[i].data, o->list.data[i].len, NULL))
-            failed = o->list.data[i].path;
-    int error = errno;
-    for (; renamed < n && !failed; renamed++) {
-        const char *tmp = o->list.data[renamed].temporary;
-        if (!tmp || !rename(tmp, o->list.data[renamed].target)) continue;
-        failed = o->list.data[renamed].path;
-        error = errno;
-        break;
+        const Output *x = &o->list.data[i];
+        if (x->temporary && rename(x->temporary, x->target)) failed = x;
     }
     if (!failed) return EXIT_OK;
-    for (size_t i = renamed; i < n; i++)
+    int error = errno;
+    for (size_t i = 0; i < n; i++)
         if (o->list.data[i].temporary) unlink(o->list.data[i].temporary);
-    return tool_error(
-        t, "cannot write %s: %s", !strcmp(failed, "-") ? "standard output" : failed, strerror(error));
+    const char *name = strcmp(failed->path, "-") ? failed->path : "standard output";
+    return tool_error(t, "cannot write %s: %s", name, strerror(error));
 }

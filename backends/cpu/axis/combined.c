@@ -1,10 +1,10 @@
 /* combined.c: reductions and scans by a fn, of one tile or of several of one shape.
  *
- * The fn is associative and no more, so that positions are combined in their order, and it has no neutral
- * element, so that the first position is itself. Across the vectors' axis positions follow one another, whole
- * vectors at a time. A reduction along it takes blocks of neighbouring vectors: even and odd elements are
- * combined, which leaves half as many values in the same order, until one is left. A scan along it is that of
- * scan.c, unless the fn is long. */
+ * The fn is only known to be associative. So positions are combined in their order, and a result begins with
+ * its first position, because there is no neutral element. If the axis lies across the vectors, positions are
+ * combined one after the other, whole vectors at a time. A reduction along it takes blocks of neighbouring
+ * vectors: even and odd elements are combined, which leaves half as many values in the same order, until one
+ * is left. A scan along it is that of scan.c, unless the fn is long. */
 #include "backends/cpu/cpu.h"
 
 enum {

@@ -1,10 +1,13 @@
-/* count.c: counts of keys. Of
+/* count.c: counts of keys. In
  *
  *     sum(i32(keys[:, None] == first + arange(N)[None, :]), axis = 0)
  *
- * each key adds one to the number of its place, instead of being compared with N values. Keys without a place
- * add to a number behind the others. The keys are taken one by one, several of a chunk in a row: processors
- * foresee for each such instruction which store it waits for (bench/notes/cpu_zen4.md, "Counts of keys"). */
+ * each key adds one to the count at its place, instead of being compared with N values. A key that is none of
+ * the N values adds to one more count behind the others, which is dropped.
+ *
+ * The keys of a chunk are taken one by one, several in each turn of the loop. Each of these has instructions
+ * of its own, so that the processor learns for each of them which earlier store its load has to wait for
+ * (bench/notes/cpu_zen4.md, "Counts of keys"). */
 #include "backends/cpu/product/mma.h"
 #include "backends/cpu/nest.h"
 #include "backends/cpu/plan/plan.h"

@@ -1,7 +1,9 @@
-/* reduce.c: reductions inside nests. Along the chunk's axis one vector accumulator a width of chunk, whose
- * lanes are combined after the row, halves first; across it the results' buffer is the accumulator, or, while
- * a loop runs along the reduced axis and rows are short, one vector for each chunk of a row. The order is
- * fixed, whatever the number of threads. */
+/* reduce.c: reductions inside nests.
+ *
+ * Along the axis that a nest walks in chunks, each width of chunk has one vector accumulator. Behind the row
+ * its lanes are combined, the upper half with the lower half first. Across that axis the buffer of the
+ * results is the accumulator; while a loop runs along the reduced axis and rows are short, each chunk of a
+ * row has a vector accumulator instead. The order of combination is fixed, whatever the number of threads. */
 #include "backends/cpu/nest.h"
 #include <stdio.h>
 

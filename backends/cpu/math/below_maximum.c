@@ -1,11 +1,12 @@
-/* below_maximum.c: which values are at most 0, because a maximum that they are one of is taken from them. A
- * power of such a value takes one power of two (exponential.c), and is at most 1.
+/* below_maximum.c: which values are at most 0, because the maximum of a set that contains them is subtracted.
+ * An exponential of such a value is at most 1, and needs one scaling by a power of two instead of two
+ * (exponential.c).
  *
  *     x - max(x)                                          softmax
- *     x - max(m, max(x)),  m - max(m, max(x))             softmax block by block; m: the maximum until now
- *     c x - max(m, c max(x)),  c > 0                      the same of scores that have a factor
+ *     x - max(m, max(x)),  m - max(m, max(x))             softmax block by block; m: the maximum so far
+ *     c x - max(m, c max(x)),  c > 0                      the same for scores with a factor
  *
- * Where an element is a NaN, so is the maximum, and the difference. */
+ * If an element is NaN, so are the maximum and the difference. */
 #include "backends/cpu/cpu.h"
 #include "ir/analysis/factor.h"
 

@@ -1,9 +1,9 @@
 /* exponential.c: exp, exp2 and sigmoid on vectors of f32, for results of f32 and, with fewer instructions, of
  * 16 bits (math.c says where coefficients come from, docs/cpu.md how exact the functions are). AVX-512 has
  * instructions for exponents; elsewhere they are the low bits of a sum with 1.5 * 2^23 or, in eighths, with
- * 1.5 * 2^20. Without eighths exp
- * computes its polynomial in pairs of terms, since the dependences of long chains fill the instructions that
- * a processor keeps in flight; exp2's, which would need a product more, is no faster so. */
+ * 1.5 * 2^20. Without eighths, exp computes its polynomial in pairs of terms. A long chain of dependent
+ * operations would fill the window of instructions that a processor keeps in flight. exp2 would need one more
+ * product for this, and gains nothing from it. */
 #include "backends/cpu/math/vector_math.h"
 #include <math.h>
 

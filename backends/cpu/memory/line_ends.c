@@ -1,6 +1,6 @@
 /* line_ends.c: rows of a large output that begin and end within lines of the cache. Stores past the caches
- * write whole lines. Of a line that two rows of tiles share, each would write its part through the caches,
- * and wait for the rest of the line from memory. So a row's ends stay aside until the others come:
+ * write whole lines. If two rows of tiles share a line, each would write its part through the caches, and
+ * wait for the rest of the line from memory. So the ends of a row are set aside until the other parts come:
  *
  *     | . . . a a a a a | a a a a a a a a | a a a . . . . . |     a row of a tile, in lines
  *       end: aside        past the caches   end: aside

@@ -113,6 +113,47 @@ static LLVMValueRef large_tensor(Gen *g, int param)
     return r;
 }
 
+/* Axis t of the tile: its strides, whether its elements lie side by side, and its positions in range. */
+static void window_axis(
+    Gen *g, Window *w, const Param *p, int t, int a, int64_t extent, int64_t step, bool masked)
+{
+    const int bytes = dtype_bytes(w->dtype);
+    LLVMValueRef stride = LLVMBuildMul(g->b, memory_stride(g, w->m.param, a, bytes), gen_int(g, step), "");
+    w->axis[t] = a;
+    w->shape[t] = extent;
+    w->stride[t] = stride;
+    w->is_unit[t] = p->stride[a] == 1 && step == 1;
+    w->not_unit[t] = step != 1 || (p->stride[a] != 1 && p->stride[a] != FACT_UNKNOWN);
+    if (!w->is_unit[t] && !w->not_unit[t]) w->unit[t] = icmp(g, LLVMIntEQ, stride, gen_int(g, bytes));
+    if (masked)
+        box_of(g, gen_scalar_i64(g, w->m.idx[a]), never_negative(w->m.idx[a], 0),
+            memory_extent(g, w->m.param, a), step, extent, &w->lo[t], &w->hi[t]);
+}
+
+/* Whether a store goes past the caches: as it asks for, or where its tensor is large. */
+static void choose_stream(Gen *g, Window *w, const Param *p)
+{
+    int64_t cache = ir_attr_int(w->instr, ATTR_CACHE, CACHE_DEFAULT);
+    if (!w->rank) return;
+    if (cache == CACHE_STREAM || cache == CACHE_BYPASS) w->stream = LLVMConstInt(g->i1, 1, false);
+    else if (p->kind == PARAM_OUT && cache == CACHE_DEFAULT) w->stream = large_tensor(g, w->m.param);
+}
+
+/* How a load fetches the window of the next step or program, while it works on this one. */
+static void choose_fetching(Gen *g, Window *w)
+{
+    Instr *i = w->instr;
+    w->locality = memory_next(g, i, w);
+    const Instr *product = memory_product(i);
+    bool thin = product && plan_info(g->plan, ir_result(product))->thin;
+    bool operand = w->locality >= 0 && w->rank == 2 && i->block != g->func->body && product && !thin;
+    if (operand && fetched_by_packing(g->target, product)) w->rows_ahead = ROWS_AHEAD;
+    else if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
+    w->in_product = operand && w->ahead;
+    if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
+    if (w->locality == 2 && !w->not_unit[w->rank - 1]) memory_note_walks(g, i, w);
+}
+
 Window *memory_window(Gen *g, Instr *i)
 {
     Window *w = arena_new(g->arena, Window);
@@ -138,36 +179,13 @@ Window *memory_window(Gen *g, Instr *i)
     w->base = gen_ptr(g, gen_slot(g, SLOT_DATA, w->m.param, 0, DT_U64), off);
     w->rank = n;
     for (int t = 0; t < n; t++) {
-        int a = w->axis[t] = axes[o ? o[t] : t];
-        int64_t step = s ? s[a] : 1;
-        w->shape[t] = e[a];
-        LLVMValueRef elem_stride =
-            LLVMBuildMul(g->b, memory_stride(g, w->m.param, a, bytes), gen_int(g, step), "");
-        w->stride[t] = elem_stride;
-        w->is_unit[t] = p->stride[a] == 1 && step == 1;
-        w->not_unit[t] = step != 1 || (p->stride[a] != 1 && p->stride[a] != FACT_UNKNOWN);
-        if (!w->is_unit[t] && !w->not_unit[t])
-            w->unit[t] = icmp(g, LLVMIntEQ, elem_stride, gen_int(g, bytes));
-        if (masked)
-            box_of(g, gen_scalar_i64(g, w->m.idx[a]), never_negative(w->m.idx[a], 0),
-                memory_extent(g, w->m.param, a), step, e[a], &w->lo[t], &w->hi[t]);
+        int a = axes[o ? o[t] : t];
+        window_axis(g, w, p, t, a, e[a], s ? s[a] : 1, masked);
     }
     w->pad = w->m.pad ? gen_scalar(g, w->m.pad) : LLVMConstNull(gen_type(g, w->dtype, 1));
-    int64_t cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
-    if (i->op == OP_STORE && n > 0 && (cache == CACHE_STREAM || cache == CACHE_BYPASS))
-        w->stream = LLVMConstInt(g->i1, 1, false);
-    else if (i->op == OP_STORE && n > 0 && p->kind == PARAM_OUT && cache == CACHE_DEFAULT)
-        w->stream = large_tensor(g, w->m.param);
+    if (i->op == OP_STORE) choose_stream(g, w, p);
     if (i->op == OP_LOAD) {
-        w->locality = memory_next(g, i, w);
-        const Instr *product = memory_product(i);
-        bool thin = product && plan_info(g->plan, ir_result(product))->thin;
-        bool operand = w->locality >= 0 && n == 2 && i->block != g->func->body && product && !thin;
-        if (operand && fetched_by_packing(g->target, product)) w->rows_ahead = ROWS_AHEAD;
-        else if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
-        w->in_product = operand && w->ahead;
-        if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
-        if (w->locality == 2 && !w->not_unit[n - 1]) memory_note_walks(g, i, w);
+        choose_fetching(g, w);
         g->windows[ir_result(i)->id] = w;
     }
     track_window(g, w);

@@ -1,5 +1,5 @@
-/* as_written.c: rows whose maximum was speculated (passes/tile/loops/speculate.c) are computed as they were
- * written where that is faster. A power of two of any exponent takes two products without AVX-512, and its
+/* as_written.c: undoes the speculation on a row's maximum (passes/tile/loops/speculate.c) where the original
+ * form is faster. A power of two of any exponent takes two products without AVX-512, and its
  * exponent two limits. A power of what is at most 0, as all elements less their maximum are, takes one of
  * each (below_maximum.c), and the maximum of a row one instruction for each vector. So the second block of
  * such an `if` takes its place, and what only its first block needed is left out. */

@@ -63,18 +63,27 @@ static void touch_product(Plan *p, const Step *s, Step *at)
     if (s->acc) touch(s->acc, at);
 }
 
+static void touch_sink(Plan *p, Step *s, Sink *k)
+{
+    if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT)
+        read_operands(p, s, k->instr);
+    else if (k->kind == SINK_BUFFER && filled_here(p, k)) read_operands(p, s, k->value->def);
+    else read_value(p, s, k->value);
+    if (k->buf) touch(k->buf, s);
+    if (k->aux) touch(k->aux, s);
+}
+
+static void touch_results(Plan *p, Step *s)
+{
+    for (int k = 0; k < s->instr->n_results; k++)
+        if (s->instr->results[k].type->kind == TYPE_TILE) touch(plan_info(p, &s->instr->results[k])->buf, s);
+    if (s->aux) touch(s->aux, s);
+}
+
 static void touch_steps(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
-        for (Sink *k = s->sinks; k; k = k->next) {
-            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC ||
-                k->kind == SINK_PRINT)
-                read_operands(p, s, k->instr);
-            else if (k->kind == SINK_BUFFER && filled_here(p, k)) read_operands(p, s, k->value->def);
-            else read_value(p, s, k->value);
-            if (k->buf) touch(k->buf, s);
-            if (k->aux) touch(k->aux, s);
-        }
+        for (Sink *k = s->sinks; k; k = k->next) touch_sink(p, s, k);
         switch (s->kind) {
         case STEP_NEST:
         case STEP_WINDOW: break;
@@ -92,10 +101,7 @@ static void touch_steps(Plan *p, Steps *in)
         case STEP_COMBINED:
         case STEP_SORT:
             read_operands(p, s, s->instr);
-            for (int k = 0; k < s->instr->n_results; k++)
-                if (s->instr->results[k].type->kind == TYPE_TILE)
-                    touch(plan_info(p, &s->instr->results[k])->buf, s);
-            if (s->aux) touch(s->aux, s);
+            touch_results(p, s);
             break;
         case STEP_SCALAR:
         case STEP_YIELD: read_operands(p, s, s->instr); break;
@@ -232,32 +238,34 @@ static Buf *operand_buf(Plan *p, const Instr *i, int k)
     return v->type->kind == TYPE_TILE ? plan_info(p, v)->buf : NULL;
 }
 
+/* Joins the buffer of result k of a loop or `if` with those of the values that it takes over. */
+static void join_result(Plan *p, Step *s, int k)
+{
+    const Instr *i = s->instr;
+    Buf *c = s->carried[k], *c2 = s->carried2 ? s->carried2[k] : NULL, *y;
+    if (s->kind == STEP_FOR) {
+        Buf *arg = plan_info(p, i->blocks[0]->args[k + 1])->buf;
+        join(c, arg, NULL, NULL);
+        if ((y = operand_buf(p, i->blocks[0]->last, k))) join(c, y, NULL, NULL);
+        if ((y = operand_buf(p, i, k + 3))) join(c, y, arg, y);
+    } else if (s->kind == STEP_WHILE) {
+        join(c, plan_info(p, i->blocks[1]->args[k])->buf, NULL, NULL);
+        if (ir_operand(i->blocks[0]->last, k + 1) == i->blocks[0]->args[k]) join(c, c2, c, c2);
+        if ((y = operand_buf(p, i->blocks[1]->last, k))) join(c2, y, NULL, NULL);
+        if ((y = operand_buf(p, i, k))) join(c2, y, c2, y);
+    } else {
+        for (int b = 0; b < 2; b++)
+            if ((y = operand_buf(p, i->blocks[b]->last, k))) join(c, y, NULL, NULL);
+    }
+}
+
 static void join_carried(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
-        const Instr *i = s->instr;
         for (int b = 0; b < 2; b++)
             if (s->blocks[b]) join_carried(p, s->blocks[b]);
-        for (int k = 0; s->blocks[0] && k < i->n_results; k++) {
-            Buf *c = s->carried[k];
-            if (!c) continue;
-            Buf *y;
-            if (s->kind == STEP_FOR) {
-                Buf *arg = plan_info(p, i->blocks[0]->args[k + 1])->buf;
-                join(c, arg, NULL, NULL);
-                if ((y = operand_buf(p, i->blocks[0]->last, k))) join(c, y, NULL, NULL);
-                if ((y = operand_buf(p, i, k + 3))) join(c, y, arg, y);
-            } else if (s->kind == STEP_WHILE) {
-                join(c, plan_info(p, i->blocks[1]->args[k])->buf, NULL, NULL);
-                if (ir_operand(i->blocks[0]->last, k + 1) == i->blocks[0]->args[k])
-                    join(c, s->carried2[k], c, s->carried2[k]);
-                if ((y = operand_buf(p, i->blocks[1]->last, k))) join(s->carried2[k], y, NULL, NULL);
-                if ((y = operand_buf(p, i, k))) join(s->carried2[k], y, s->carried2[k], y);
-            } else {
-                for (int b = 0; b < 2; b++)
-                    if ((y = operand_buf(p, i->blocks[b]->last, k))) join(c, y, NULL, NULL);
-            }
-        }
+        for (int k = 0; s->blocks[0] && k < s->instr->n_results; k++)
+            if (s->carried[k]) join_result(p, s, k);
     }
 }
 

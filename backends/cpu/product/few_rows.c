@@ -1,12 +1,13 @@
-/* few_rows.c: programs of which few rows lie inside the output. Tile IR before the plan is made:
+/* few_rows.c: programs that have only a few of their rows inside the output. Tile IR before the plan is made:
  *
  *     a = load A[i, k] [128, 64]                 if M - i <= 1 { .. with tiles of one row .. }
  *     acc = mma(a, b, acc)                ->     else if M - i <= 4 { .. of 4 rows .. }
  *     store C[i, j] = acc [128, 128]             else { as before }
  *
- * Of a store, what reaches beyond the tensor is not written. If each row of what is stored is computed from
- * the same rows of other tiles, the other rows need not be computed. Where it cannot be done for rows, it may
- * be for columns. A product of few rows takes no longer than it takes to pack B, which thin.c does not do.
+ * A store does not write rows beyond the end of the tensor. If each row of the stored tile is computed from
+ * the same row of other tiles, those rows need not be computed either. If this does not hold for rows, the
+ * file tries columns. A product of few rows takes no longer than it takes to pack B, which thin.c does not
+ * do.
  *
  * A kernel is left as it is if it has several stores or other effects, or computes rows from other rows. */
 #include "backends/cpu/product/mma.h"

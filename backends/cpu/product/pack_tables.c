@@ -1,8 +1,8 @@
-/* pack_tables.c: operands of AMX whose elements are looked up. Dequantized weights are computed from integers
- * of 4 bits and from values that are the same along K. As for products of few columns (thin_tables.c), the 16
- * values that an element of a row may have are computed once, and `vpermw` takes each element of the row from
- * them. Operands that are packed in one nest are looked up together, so that tables which they share are
- * computed once. */
+/* pack_tables.c: operands of AMX whose elements come from tables. Dequantized weights are computed from
+ * integers of 4 bits and from values that are the same along K. As for products of few columns
+ * (thin_tables.c), the 16 values that an element of a row may have are computed once, and `vpermw` takes each
+ * element of the row from them. Operands that are packed in one nest are looked up together, so that tables
+ * which they share are computed once. */
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/product/thin.h"
 

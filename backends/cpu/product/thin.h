@@ -1,6 +1,6 @@
 /* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_loop.c and thin_blocks.c share: a product of few rows
- * or columns that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its
- * columns.
+ * or columns that is being emitted. In a product of few columns, "A" stands for the right operand, "B" for
+ * the left one, and "rows" for the columns of the right one.
  */
 #pragma once
 #include "backends/cpu/memory/memory.h"

@@ -1,14 +1,14 @@
 /* emit_combined.c: reductions and scans by a fn, of one tile or of several that lie alike.
  *
- * The fn is associative and no more, so that neighbours are combined, the lower position first: a partial
- * result is always that of positions that follow each other. There is no neutral element. What a layout
- * covers beyond the tile takes no part: such a partial begins at or behind the tile's extent, which its first
- * position says.
+ * The fn is only known to be associative. So neighbours are combined, the lower position first, and a partial
+ * result always stands for consecutive positions. There is no neutral element. A layout may cover positions
+ * beyond the tile, which must not contribute: a partial result is skipped if its first position is at or
+ * behind the extent of the tile.
  *
- * Of a reduction whose layout covers nothing beyond the tile, all partial results of one step combine as many
- * positions. A value that is the same at all positions, and that the fn computes from such values alone, as
- * the count of a mean does, is then the same in all of them: no thread asks another one for it, and where it
- * begins as a constant the vendor's compiler computes with constants.
+ * If the layout of a reduction covers nothing beyond the tile, all partial results of one step stand for
+ * equally many positions. Then a value that is the same at all positions, and that the fn computes only from
+ * such values, is the same in all partial results; the count of a mean is an example. Threads do not exchange
+ * it, and if it begins as a constant, the vendor's compiler folds it.
  *
  * A reduction takes the parts of the axis from the smallest step on (layout_axis_parts). Registers that are
  * neighbours become one, lanes exchange with the lane of the other half, and what is left when warps share

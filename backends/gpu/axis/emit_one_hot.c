@@ -1,13 +1,14 @@
-/* emit_one_hot.c: sums of what one position of a row alone contributes.
+/* emit_one_hot.c: sums to which only one position of a row contributes.
  *
  *   %hit = eq (broadcast arange), (broadcast %id) : [8, 256]
  *   %y = reduce_sum (where %hit, (broadcast %x), 0) {axis = 1}
  *
- * Row k of %y has the element of %x at %id[k], or 0 where there is none.
+ * Element k of %y is the element of %x at %id[k], or 0 if there is none.
  *
- * A language without gathers from tiles writes the choice of a few elements of a row so, as a router does
- * that weighs its experts. Three operations for each row and element, and an exchange of sums between lanes,
- * are more than one write of the row to shared memory and one read for each of its choices. */
+ * The language has no gather from a tile, so kernels write the choice of a few elements of a row in this way;
+ * the router of a mixture of experts does, for example. As written, the sum takes three operations for each
+ * row and element, and an exchange between lanes. The emitter writes the row to shared memory once and reads
+ * it once for each choice. */
 #include "backends/gpu/hopper/emit_cluster.h"
 
 typedef struct OneHot {

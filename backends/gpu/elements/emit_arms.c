@@ -1,11 +1,11 @@
-/* emit_arms.c: what only one arm of a selection needs, computed where the selection takes it.
+/* emit_arms.c: computes values that only one arm of a selection needs inside a branch.
  *
  *     y = where(c, f(x), z)    ->   float y = z;   if (c) { t = ..x..;  y = ..t..; }
  *     y = c && g(x) < u        ->   bool y = c;    if (c) { t = ..x..;  y = t < u; }
  *
- * A warp of which no lane takes the arm passes by it. That pays where the arm is long: random bits that every
- * other site of a lattice asks for, logarithms of the few elements that a threshold leaves. All of it is
- * arithmetic of one element of a run, which has no effect. Requires: no products of matrices. Does not
+ * A warp skips the arm if none of its lanes takes it. This pays if the arm is long: random bits for every
+ * other site of a lattice, or logarithms of the few elements that pass a threshold. The moved operations are
+ * arithmetic on one element of a run, without effects. Requires: no products of matrices. Does not
  * handle: operations that lanes do together or that give several elements, words of several elements, and
  * masks that are bounds of coordinates, as almost all elements are inside of these. */
 #include "backends/gpu/elements/emit_run.h"

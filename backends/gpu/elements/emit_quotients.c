@@ -3,12 +3,12 @@
  *     y = x / d  ->  rcp = rcp_newton(d);  ya = quotient(xa, d, rcp);  ..
  *                    if (the divisor or a dividend is too large or small) ya = div_f32(xa, d), ..
  *
- * The quotient by a reciprocal that has seen one step of Newton, twice corrected by what is left of the
- * dividend, is correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and
- * dividends within limits, and dividends of zero. One test of four elements takes the place of one for each.
- * A quotient that is only rounded to an integer needs no least dividend: below it that integer is 0. A number
- * that divides the whole tile has its reciprocal in front of the run. Requires: CUDA, f32, one divisor for
- * each four elements of a thread. */
+ * The quotient is the product with a reciprocal that one Newton step has refined, corrected twice by the
+ * remainder. It is correctly rounded (Markstein) if nothing underflows or overflows, which holds for positive
+ * divisors and dividends within limits, and for dividends of zero. Four elements share one test of these
+ * limits. A quotient that is only rounded to an integer has no lower limit of the dividend, because below it
+ * the integer is 0. If one number divides the whole tile, its reciprocal is computed in front of the run.
+ * Requires: CUDA, f32, one divisor for each four elements of a thread. */
 #include "backends/gpu/elements/emit_pairs.h"
 #include <math.h>
 

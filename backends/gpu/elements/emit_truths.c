@@ -1,13 +1,13 @@
-/* emit_truths.c: comparisons of bytes and what is made of them, four elements in a word.
+/* emit_truths.c: comparisons of bytes and the logic on their results, four elements in a word.
  *
  *     digit = x >= 48 && x <= 57         ->  digit = ge4_u8(x, 0x30303030) & ge4_u8(0x39393939, x)
  *     bad = bad || digit && done             bad[i] = bad[i] | digit & done[i]
  *
  * A truth is the top bit of its byte. A comparison takes three instructions for four elements, and `&&`, `||`
- * or `!` take one, as do those of 32 bits. Truths that later runs take stay in their words between runs,
- * beside the elements, which the vendor's compiler drops where nobody reads them. Four elements that
- * something else asks for are four tests. A run has its truths in words where that takes fewer instructions
- * than elements do, as truths_pay counts them. */
+ * or `!` take one, as do those of 32 bits. Truths that later runs use are kept in words between the
+ * runs, beside the single elements; the vendor's compiler drops the latter if nothing reads them. Other users
+ * extract single elements, which takes one test for each. A run uses words if that takes fewer instructions
+ * than single elements, as counted by truths_pay. */
 #include "backends/gpu/elements/emit_pairs.h"
 
 static bool in_truths(const Paired *r, const Value *v)

@@ -1,5 +1,5 @@
-/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that move from iteration
- * to iteration; and those of rows that begin anywhere.
+/* emit_copy.c: copies to shared memory: their place in a loop, addresses that advance from iteration to
+ * iteration, and copies of rows at arbitrary addresses.
  *
  * A copy of a loop of products reads a window that moves by the same distance in every iteration. A thread's
  * address of it is one pointer, set before the loop and moved at the end of each iteration; what the pieces

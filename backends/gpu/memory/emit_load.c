@@ -120,15 +120,14 @@ bool emit_guarded_loads(Emit *e, Instr *i)
     return true;
 }
 
-/* The vectors of a load, one of which is being emitted: n elements from register n * v on, in `words` words.
- * */
+/* The vectors of a load, one of which is being emitted: n elements from register n * v on. */
 typedef struct Vectors {
     const Window *w;
     const Layout *l;
     DType d;
     const Value *pad;
     const char *ptr, *to;
-    int n, words;
+    int n, bytes;
     Index *c[TILE_MAX_RANK]; /* coordinates of its first element */
     const char *inside;      /* it is in the tile */
 } Vectors;
@@ -137,7 +136,7 @@ typedef struct Vectors {
 static void load_edge(Emit *e, const Vectors *x, bool whole)
 {
     DType d = x->d;
-    int n = x->n, pw = per_word(d), pieces = dtype_bytes(d) >= 4 ? n : x->words;
+    int n = x->n, pw = per_word(d), pieces = dtype_bytes(d) >= 4 ? n : x->bytes / 4;
     line(e, "else {");
     e->indent++;
     for (int k = 0; whole && k < pieces; k++)
@@ -158,42 +157,55 @@ static void load_edge(Emit *e, const Vectors *x, bool whole)
     end_block(e);
 }
 
-/* Loads the tile in accesses of n elements, whose registers are adjacent. */
-static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d,
-    const LayoutVector *v, int n, const char *ptr, const char *to)
+/* A load by a buffer resource (make_buffer), whose base is `ptr`: `at` is the part of the offset in bytes
+ * that all vectors of a thread share. */
+typedef struct Buffer {
+    const char *name, *at;
+    Index *thread[TILE_MAX_RANK],
+        *own[TILE_MAX_RANK]; /* coordinates: of the thread, and of the vector beside them */
+} Buffer;
+
+static void make_buffer(Emit *e, const Vectors *x, Buffer *b)
 {
-    MemParts m;
-    ir_mem_parts(i, &m);
-    Vectors x = {
-        .w = w, .l = l, .d = d, .pad = m.pad, .ptr = ptr, .to = to, .n = n, .words = (int)v->bytes / 4
-    };
-    Index *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *r = index_linear(e, n, "v", 0);
-    const char *buffer = NULL, *at = NULL;
-    if ((w->masked || e->guard) && through_buffer(e, i)) {
-        buffer = tmp(e, "buffer");
-        line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
-            e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
-    }
-    if (is_hip(e)) coords_in_parts(e, l, thread);
-    if (buffer) {
-        at = tmp(e, "at");
-        line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, w, thread), dtype_bytes(d));
+    b->name = tmp(e, "buffer");
+    line(e, "const Buffer %s = %s(%s, %s);", b->name, use(e, "make_buffer"), x->ptr,
+        e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+}
+
+/* No branch is needed, because an offset beyond the buffer gives 0. */
+static void load_from_buffer(Emit *e, const Vectors *x, const Buffer *b, const char *dst, const char *cond)
+{
+    const char *from =
+                   str(e, "%s + (u32)(%s) * %du", b->at, window_index(e, x->w, b->own), dtype_bytes(x->d)),
+               *load = str(e, "buffer_load%s_b%d", window_hint(e, x->w, ACCESS_VECTOR), x->bytes * 8);
+    line(e, "%s(%s, %s, %s);", use(e, load), dst, b->name,
+        *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), from) : from);
+}
+
+/* Loads the tile in accesses of n elements, whose registers are adjacent. */
+static void load_vectors(Emit *e, const Instr *i, Vectors x)
+{
+    const Window *w = x.w;
+    const Layout *l = x.l;
+    int n = x.n;
+    Buffer b = { 0 };
+    if ((w->masked || e->guard) && through_buffer(e, i)) make_buffer(e, &x, &b);
+    if (is_hip(e)) coords_in_parts(e, l, b.thread);
+    if (b.name) {
+        b.at = tmp(e, "at");
+        line(e, "const u32 %s = (u32)(%s) * %du;", b.at, window_index(e, w, b.thread), dtype_bytes(x.d));
     }
     begin_unrolled(e, "v", (int)layout_regs(l) / n);
-    if (is_hip(e)) coords_of_parts(e, l, thread, r, x.c, own);
+    Index *r = index_linear(e, n, "v", 0);
+    if (is_hip(e)) coords_of_parts(e, l, b.thread, r, x.c, b.own);
     else coords_at(e, l, r, x.c);
     x.inside = tile_condition(e, l, r, x.c);
     const char *cond = both_conditions(e, x.inside, window_condition(e, w, x.c, false)),
-               *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
-               *fn = window_load_fn(e, w, (int)v->bytes),
-               *call = str(e, "%s(%s, %s)", fn, dst, window_place(e, w, ptr, l, r));
-    /* No branch is needed, because an offset beyond the buffer gives 0. */
-    if (buffer) {
-        const char *from = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d)),
-                   *load = str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8);
-        line(e, "%s(%s, %s, %s);", use(e, load), dst, buffer,
-            *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), from) : from);
-    } else if (!*cond) line(e, "%s;", call);
+               *dst = str(e, "&%s[%d * v]", x.to, dtype_bytes(x.d) >= 4 ? n : n / per_word(x.d)),
+               *fn = window_load_fn(e, w, x.bytes),
+               *call = str(e, "%s(%s, %s)", fn, dst, window_place(e, w, x.ptr, l, r));
+    if (b.name) load_from_buffer(e, &x, &b, dst, cond);
+    else if (!*cond) line(e, "%s;", call);
     else {
         bool whole = window_whole_vectors(e, w, n);
         if (!whole) cond = both_conditions(e, x.inside, vector_condition(e, w, x.c, n));
@@ -309,21 +321,26 @@ static void load_tile(
         return;
     }
     if (!follow) n = 1;
+    const Vectors x = {
+        .w = w, .l = l, .d = d, .pad = m.pad, .ptr = ptr, .to = to, .n = n, .bytes = (int)v.bytes
+    };
     if (n > 1 && one_branch(e, i, w, l, regs / n)) {
         Window inside = *w;
+        Vectors unmasked = x;
         inside.masked = false;
+        unmasked.w = &inside;
         line(e, "if (%s) {", window_inside(e, w, l));
         e->indent++;
-        load_vectors(e, i, &inside, l, d, &v, n, ptr, to);
+        load_vectors(e, i, unmasked);
         end_block(e);
         line(e, "else {");
         e->indent++;
-        load_vectors(e, i, w, l, d, &v, n, ptr, to);
+        load_vectors(e, i, x);
         end_block(e);
         return;
     }
     if (n > 1 || ((w->masked || e->guard) && through_buffer(e, i))) {
-        load_vectors(e, i, w, l, d, &v, n, ptr, to);
+        load_vectors(e, i, x);
         return;
     }
     load_elements(e, i, w, l, ptr, to);

@@ -4,7 +4,7 @@
  *     memory:   |aaaaaaa bbbbbbb ccccccc ..|    16 bytes a lane, whatever row they belong to
  *     shared:   |aaaaaaa bbbbbbb ccccccc ..|    an element or word a lane, from the row that it works on
  *
- * Of the last program, whose rows may end before the tile does, the vector that crosses the end goes in
+ * In the last program, rows may end before the tile does; the vector that crosses their end is moved in
  * pieces. */
 #include "backends/gpu/memory/emit_row_block.h"
 

@@ -57,58 +57,64 @@ static bool sums_in_rows(const Emit *e, const Instr *i)
     return n <= MANY;
 }
 
-void window_of(Emit *e, const Instr *i, Window *w)
+/* The tensor and the offsets, which asynchronous copies have in other places than loads and stores. */
+static void window_operands(const Instr *i, Window *w)
 {
-    bool copy = kernel_copies(i->op);
     MemParts m;
-    *w = (Window){ 0 };
-    if (copy) {
+    if (kernel_copies(i->op)) {
         const Value *t = ir_operand(i, 1);
         w->param = t->index;
         w->rank = t->type->rank;
         for (int a = 0; a < w->rank; a++) w->offset[a] = ir_operand(i, 2 + a);
-    } else {
-        ir_mem_parts(i, &m);
-        w->param = m.param;
-        w->rank = m.rank;
-        for (int a = 0; a < w->rank; a++) w->offset[a] = m.idx[a];
+        return;
     }
-    const Param *p = &e->f->params[w->param];
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER),
-               *inside = ir_attr(i, ATTR_INSIDE);
-    int at = 0;
-    w->unit = w->unit_tile = -1;
-    w->masked = ir_attr_int(i, ATTR_MASKED, 1);
-    w->sums = !e->multiplies && sums_in_rows(e, i);
-    w->cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
-    for (int a = 0; a < w->rank; a++) {
-        w->step[a] = st ? st->v[a] : 1;
-        w->tile_axis[a] = -1;
-        if (w->offset[a]->type->kind == TYPE_TILE) w->picked |= 1u << a;
-        if (p->stride[a] == 1) w->unit = a;
-        if (inside && inside->v[a]) w->inside |= 1u << a;
-        if (ext->v[a] == -1) continue;
-        w->tile_axis[a] = at++;
-    }
-    if (o)
-        for (int a = 0; a < w->rank; a++) {
-            if (w->tile_axis[a] < 0) continue;
-            for (int k = 0; k < o->n; k++)
-                if (o->v[k] == w->tile_axis[a]) {
-                    w->tile_axis[a] = k;
-                    break;
-                }
-        }
-    if (w->unit >= 0) w->unit_tile = w->tile_axis[w->unit];
-    int bytes = dtype_bytes(p->type->dtype);
-    w->align = p->align;
+    ir_mem_parts(i, &m);
+    w->param = m.param;
+    w->rank = m.rank;
+    for (int a = 0; a < w->rank; a++) w->offset[a] = m.idx[a];
+}
+
+/* The axis of the tile in which axis `at` of the window lies, in the order that the access gives. */
+static int ordered_axis(const Attr *order, int at)
+{
+    for (int k = 0; order && k < order->n; k++)
+        if (order->v[k] == at) return k;
+    return at;
+}
+
+/* A number of bytes that divides the address of every row's start. */
+static int64_t window_alignment(const Emit *e, const Param *p, const Window *w)
+{
+    int64_t align = p->align;
     for (int a = 0; a < w->rank; a++) {
         int64_t d = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         /* Along other axes, the address changes by whole strides whatever the offset is. Along the unit axis
          * it changes by the offset. */
         if (a == w->unit) d = kernel_divisor(e->f, w->offset[a]);
-        if (d) w->align = gcd64(w->align, d * bytes);
+        if (d) align = gcd64(align, d * dtype_bytes(p->type->dtype));
     }
+    return align;
+}
+
+void window_of(Emit *e, const Instr *i, Window *w)
+{
+    *w = (Window){ .unit = -1, .unit_tile = -1 };
+    window_operands(i, w);
+    const Param *p = &e->f->params[w->param];
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER),
+               *inside = ir_attr(i, ATTR_INSIDE);
+    w->masked = ir_attr_int(i, ATTR_MASKED, 1);
+    w->sums = !e->multiplies && sums_in_rows(e, i);
+    w->cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
+    for (int a = 0, at = 0; a < w->rank; a++) {
+        w->step[a] = st ? st->v[a] : 1;
+        if (w->offset[a]->type->kind == TYPE_TILE) w->picked |= 1u << a;
+        if (p->stride[a] == 1) w->unit = a;
+        if (inside && inside->v[a]) w->inside |= 1u << a;
+        w->tile_axis[a] = ext->v[a] == -1 ? -1 : ordered_axis(o, at++);
+    }
+    if (w->unit >= 0) w->unit_tile = w->tile_axis[w->unit];
+    w->align = window_alignment(e, p, w);
 }
 
 static bool is_const_value(const Value *v, int64_t *c) { return ir_is_const(v, c); }

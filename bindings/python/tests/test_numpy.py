@@ -262,6 +262,10 @@ class Modules(unittest.TestCase):
             tile.load("/no/such/file.tile")
         with self.assertRaisesRegex(KeyError, "no kernel .*; the module has "):
             tile.loads(MANY)["nothing"]
+        with self.assertRaisesRegex(AttributeError, r"a kernel is an item: module\['many'\]"):
+            tile.loads(MANY).many
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'nothing'$"):
+            tile.loads(MANY).nothing
         with self.assertRaisesRegex(tile.Error, "unknown target"):
             tile.Context("vax")
 

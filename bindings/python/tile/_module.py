@@ -12,7 +12,7 @@ from ._errors import TYPE_CHECKING, Record
 from ._fast import _make_kernel
 
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator, Sequence
+    from typing import Any, Iterable, Iterator, NoReturn, Sequence
 
     from ._kernel import Kernel
 
@@ -110,6 +110,11 @@ class Module(Mapping):  # of names and kernels
             if kernel is None:
                 kernel = self._kernels[name] = _make_kernel(self, name, _parameters(self, name), {})
             return kernel
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Only for names that the object lacks. `_kernels` is missing where the constructor has failed.
+        hint = f"; a kernel is an item: module[{name!r}]" if name in self.__dict__.get("_kernels", ()) else ""
+        raise AttributeError(f"a module has no attribute {name!r}{hint}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kernels)

@@ -84,41 +84,43 @@ static int conflicts_below(LdsChip chip, const Layout *l, const LayoutShared *s,
 int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool read)
 { return conflicts_below(chip, l, s, read, INT_MAX); }
 
+/* Which bits of a row's number are combined with bits 0, 1 and 2 of the number of its 16-byte chunk by
+ * exclusive or: first one for each, then a second one. NONE: no bit. */
+enum { NONE = 9 };
+static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 },
+    { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
+    { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 },
+    { 0, 1, 3, 5, 4, 6 }, { 0, 1, 4, 3, 5, 6 }, { 3, 2, 1, 9, 9, 9 }, { 1, 4, 3, 5, 9, 9 },
+    { 1, 2, 9, 9, 9, 9 }, { 2, 1, 9, 4, 3, 9 }, { 2, 1, 9, 9, 9, 9 }, { 4, 3, 2, 9, 9, 9 },
+    { 5, 4, 3, 9, 9, 9 } };
+
+/* The tile with rows of `span` bytes whose chunks are permuted in one of the ways; NULL: there is none. */
+static const LayoutShared *permuted(
+    Arena *a, const int32_t *tile, const int32_t *order, int bytes, int span, const uint8_t *way)
+{
+    int bits = layout_log2_u((uint32_t)span / 16), low = layout_log2_u((uint32_t)span);
+    uint32_t mask[3] = { 0 };
+    for (int b = 0; b < bits; b++)
+        for (int x = 0; x < 2; x++)
+            if (way[3 * x + b] != NONE) mask[b] |= 1u << (low + way[3 * x + b]);
+    return layout_shared_make(a, 2, tile, order, bytes, (LayoutRows){ span / bytes, span, 4, bits, mask });
+}
+
 const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int inner, int bytes,
     const Layout *writer, const Layout *reader, int *conflicts)
 {
-    /* Rows have 128 bytes (or 64, or 32), and their 16-byte chunks are permuted: bit i of the chunk's number
-     * is combined by exclusive or with two bits of the row's number. */
-    static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 },
-        { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
-        { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 },
-        { 0, 1, 3, 5, 4, 6 }, { 0, 1, 4, 3, 5, 6 }, { 3, 2, 1, 9, 9, 9 }, { 1, 4, 3, 5, 9, 9 },
-        { 1, 2, 9, 9, 9, 9 }, { 2, 1, 9, 4, 3, 9 }, { 2, 1, 9, 9, 9, 9 }, { 4, 3, 2, 9, 9, 9 },
-        { 5, 4, 3, 9, 9, 9 } };
     int32_t order[2] = { inner, 1 - inner };
     const LayoutShared *best = NULL;
-    int least = 0;
-    for (int span = 128; span >= 32; span /= 2) {
-        if ((int64_t)tile[inner] * bytes % span) continue;
-        int bits = layout_log2_u((uint32_t)span / 16);
-        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
-            uint32_t mask[3] = { 0 };
-            int low = layout_log2_u((uint32_t)span);
-            for (int b = 0; b < bits; b++)
-                for (int x = 0; x < 2; x++)
-                    if (ways[k][3 * x + b] != 9) mask[b] |= 1u << (low + ways[k][3 * x + b]);
-            const LayoutShared *s = layout_shared_make(
-                a, 2, tile, order, bytes, (LayoutRows){ span / bytes, span, 4, bits, mask });
-            if (!s) continue;
-            int most = best ? least : INT_MAX, n = writer ? conflicts_below(chip, writer, s, false, most) : 0;
-            if (reader && n < most) n += conflicts_below(chip, reader, s, true, most - n);
-            if (!best || n < least) {
-                best = s;
-                least = n;
-            }
-            if (!n) break;
-        }
-        break;
+    int row = (int)((int64_t)tile[inner] * bytes % 128), least = INT_MAX;
+    int span = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : row % 32 == 0 ? 32 : 0;
+    for (size_t k = 0; span && least && k < sizeof ways / sizeof *ways; k++) {
+        const LayoutShared *s = permuted(a, tile, order, bytes, span, ways[k]);
+        if (!s) continue;
+        int n = writer ? conflicts_below(chip, writer, s, false, least) : 0;
+        if (reader && n < least) n += conflicts_below(chip, reader, s, true, least - n);
+        if (best && n >= least) continue;
+        best = s;
+        least = n;
     }
     if (!best)
         best =

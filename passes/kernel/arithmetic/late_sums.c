@@ -7,13 +7,13 @@
  *
  *   %a = for (.., %t = zeros) { yield %t + %x };  %n = %init + reduce_sum %a {axis = 0}
  *
- * Threads then add what they hold, and meet behind the loop instead of in each step. Counts that compare many
- * elements with each of some values are such loops, and those that look for the maximum of a long row.
+ * Threads then add what they hold, and meet behind the loop instead of in each step. Typical
+ * loops count how many elements equal each of some values, or search the maximum of a long row.
  *
- * Requires: what is carried is used by its addition alone, and the sum too; sums of integers, which wrap and
- * so do not depend on their order, or maxima and minima, which choose; several warps; registers for the tiles
- * (MOST_WORDS). Keeps: everything. Does not handle sums of floats, which round. Sums of sums take one turn
- * each. */
+ * Requires: the carried value and the sum have no other user than the addition; sums of integers, whose order
+ * does not matter because they wrap, or maxima and minima; several warps; registers for the tiles
+ * (MOST_WORDS). Keeps: everything. Does not handle: sums of floats, which round. Each run of the pass moves
+ * one sum of a chain of sums. */
 #include "ir/interp/scalar.h"
 #include "passes/kernel/kernel.h"
 

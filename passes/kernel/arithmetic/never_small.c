@@ -1,8 +1,9 @@
 /* never_small.c: whether a value is 0, NaN or at least 2^-126 in magnitude, so that a reciprocal of it in f32
  * is as large as it should be.
  *
- * Such are square roots, what is at least a constant, and what is converted from integers or f16; sums of
- * such values that are never below zero; and the sums of a softmax, one of whose exponentials is 1:
+ * This holds for square roots, for values that are at least some constant, for values converted from integers
+ * or f16, for sums of such values that are never below zero, and for the sums of a softmax, one of whose
+ * exponentials is 1:
  *
  *   sum(exp2((x - max(x)) c))
  *   m_new = max(m, max(x)); l = l exp2((m - m_new) c) + sum(exp2((x - m_new) c))
@@ -10,8 +11,8 @@
  * The second one is at least 1 where m_new is max(x), and else not smaller than l before, because
  * exp2((m - m_new) c) is 1 then. So l may begin with 0 only where m begins with -inf: else what is added to
  * the 0 may be small. Where m_new is -inf and a constant stands for it in the exponents, all of them are 0 or
- * infinite. Of the sums that the CTAs of a cluster have under maxima of their own, the one whose maximum is
- * the largest is taken as it is.
+ * infinite. If the CTAs of a cluster have sums under maxima of their own, the sum under the largest maximum
+ * is added unscaled.
  *
  * Does not handle: sums whose maximum is of something else than the exponents. */
 #include "passes/kernel/kernel.h"

@@ -4,8 +4,8 @@
  *   %q = add %base, %p                  ->           else { yield %old }
  *   %w = where %better, %q, %old
  *
- * Searches for a maximum and its place in a loop of tiles are such: the place counts in the few steps that
- * have a new maximum. What only the arm needs, back to other reductions, moves with it.
+ * A typical case is a loop over tiles that searches a maximum and its place: only the few steps with a new
+ * maximum need the place. The operations that only this arm needs move with it, back to other reductions.
  *
  * Requires: a scalar condition, which all threads of a program have alike, so that they meet in the branch or
  * all stay out of it; pure instructions. Keeps: everything. Does not handle selects of tiles. */

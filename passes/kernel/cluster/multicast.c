@@ -11,10 +11,10 @@
  * The order of programs (remap, raster, heavy first) becomes an order of clusters: the grid's extent along
  * the axis is divided by the cluster's size, rounded up, wherever the order asks for it. Each of those
  * orders is a bijection for every grid, so one CTA of one cluster runs each program. If the extent is no
- * multiple, the last cluster runs its last program again in the remaining CTAs. They must take part in the
- * loads, and store nothing. Of what the kernel stores they load nothing either, but for their part of rings,
- * as the program's own CTA may be storing it (also behind a load without a token, by first-reads): they
- * take zeros, and decide nothing by them, because they might never end.
+ * multiple, the last cluster runs its last program again in the remaining CTAs. They take part in the loads
+ * of rings and store nothing. Other loads from tensors that the kernel stores they leave out, because the
+ * program's own CTA may be storing there at the same time (also behind a load whose token first-reads
+ * removed). They use zeros instead, and no branch or loop may depend on these, because they might never end.
  *
  * Requires: warp specialization and a persistent loop; every load of the ring proven to be the same in all
  * CTAs of a cluster. That means that its offsets, and the bounds and conditions around it, are functions

@@ -30,22 +30,34 @@ int position_line(const Type *to)
     return line < 0 ? 0 : line;
 }
 
-/* A number of the type of another value, as often as that has elements. */
-static Value *number_like(Builder *b, const Value *like, int64_t n)
+/* How positions are computed: one by one as scalars (`rows` is NULL), or as tiles of this type, which have a
+ * position for each row. */
+typedef struct Form {
+    Builder *b;
+    const Type *rows;
+} Form;
+
+static Value *in_form(const Form *f, const Value *scalar)
+{ return f->rows ? ir_splat(f->b, (Value *)scalar, f->rows->rank, f->rows->shape) : (Value *)scalar; }
+
+static Value *number(const Form *f, DType d, int64_t n) { return in_form(f, ir_const_int(f->b, d, n)); }
+
+static const Type *type_in_form(const Form *f, DType d)
 {
-    Value *x = ir_const_int(b, like->type->dtype, n);
-    return is_tile(like) ? ir_splat(b, x, like->type->rank, like->type->shape) : x;
+    Session *s = f->b->module->session;
+    return f->rows ? type_tile(s, d, f->rows->rank, f->rows->shape) : type_scalar(s, d);
 }
 
 /* Where the elements of `from` lie that are at these places of the one axis of its reshape. */
-static void coordinates_of(Builder *b, const Type *from, Value *place, Value **own)
+static void coordinates_of(const Form *f, const Type *from, Value *place, Value **own)
 {
     int64_t inner = 1, all = type_elements(from);
+    DType d = place->type->dtype;
     for (int a = from->rank - 1; a >= 0; a--) {
-        own[a] = inner > 1 ? ir_bin(b, OP_DIV, place, number_like(b, place, inner)) : place;
+        own[a] = inner > 1 ? ir_bin(f->b, OP_DIV, place, number(f, d, inner)) : place;
         inner *= from->shape[a];
-        if (inner < all) own[a] = ir_bin(b, OP_REM, own[a], number_like(b, place, from->shape[a]));
-        if (from->shape[a] == 1) own[a] = number_like(b, place, 0);
+        if (inner < all) own[a] = ir_bin(f->b, OP_REM, own[a], number(f, d, from->shape[a]));
+        if (from->shape[a] == 1) own[a] = number(f, d, 0);
     }
 }
 
@@ -59,87 +71,118 @@ bool kernel_position_of(const Value *v, ValueTest *test, void *user)
     return true;
 }
 
-static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
+static Value *position(const Form *f, const Value *v, Value *const *at, bool narrow);
+
+/* Reads what load or gather i reads, at the positions behind the tensor in `ops`. */
+static Value *read_at(const Form *f, const Instr *i, const MemParts *m, Value **ops)
+{
+    int64_t single[TILE_MAX_RANK];
+    Attr attrs[3];
+    int n = 0, n_ops = 1 + m->rank;
+    bool load = i->op == OP_LOAD;
+    for (int a = 0; a < m->rank; a++) single[a] = -1;
+    if (!f->rows) attrs[n++] = a_ints(ATTR_EXTENTS, single, m->rank);
+    if (load && m->pad) {
+        ops[n_ops++] = m->pad;
+        attrs[n++] = a_int(ATTR_HAS_PAD, 1);
+    }
+    if (load && !f->rows && ir_attr(i, ATTR_MASKED)) attrs[n++] = *ir_attr(i, ATTR_MASKED);
+    return ir_emit(f->b, f->rows ? OP_GATHER : OP_LOAD, ops, n_ops, (Attrs){ attrs, n },
+        f->rows ? type_in_form(f, i->results[0].type->dtype) : NULL);
+}
+
+static Value *position_in_load(const Form *f, const Instr *i, Value *const *at)
 {
     MemParts m;
     ir_mem_parts(i, &m);
     const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS),
                *order = ir_attr(i, ATTR_ORDER);
     Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
-    int64_t single[TILE_MAX_RANK];
     for (int a = 0, t = 0; a < m.rank; a++) {
-        single[a] = -1;
-        ops[1 + a] = m.idx[a];
+        DType d = m.idx[a]->type->dtype;
+        ops[1 + a] = in_form(f, m.idx[a]);
         if (ext->v[a] == -1) continue;
         int k = t++;
         for (int o = 0; order && o < order->n; o++)
             if (order->v[o] == t - 1) k = o;
-        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
-        if (steps && steps->v[a] != 1)
-            step = ir_bin(b, OP_MUL, step, ir_const_int(b, step->type->dtype, steps->v[a]));
-        ops[1 + a] = ir_bin(b, OP_ADD, m.idx[a], step);
+        Value *step = ir_cast(f->b, at[k], d);
+        if (steps && steps->v[a] != 1) step = ir_bin(f->b, OP_MUL, step, number(f, d, steps->v[a]));
+        ops[1 + a] = ir_bin(f->b, OP_ADD, ops[1 + a], step);
     }
-    Attr attrs[3];
-    int n = 0, n_ops = 1 + m.rank;
-    attrs[n++] = a_ints(ATTR_EXTENTS, single, m.rank);
-    if (m.pad) {
-        ops[n_ops++] = m.pad;
-        attrs[n++] = a_int(ATTR_HAS_PAD, 1);
-    }
-    if (ir_attr(i, ATTR_MASKED)) attrs[n++] = *ir_attr(i, ATTR_MASKED);
-    return ir_emit(b, OP_LOAD, ops, n_ops, (Attrs){ attrs, n }, NULL);
+    return read_at(f, i, &m, ops);
 }
 
-static Value *position_of_gather(Builder *b, const Instr *i, Value *const *at)
+static Value *position_in_gather(const Form *f, const Instr *i, Value *const *at)
 {
     MemParts m;
     ir_mem_parts(i, &m);
     Value *ops[1 + TILE_MAX_RANK] = { m.tensor };
-    int64_t single[TILE_MAX_RANK];
-    for (int a = 0; a < m.rank; a++) {
-        single[a] = -1;
-        ops[1 + a] = kernel_position(b, m.idx[a], at);
-    }
-    return ir_emit(b, OP_LOAD, ops, 1 + m.rank, ATTRS(a_ints(ATTR_EXTENTS, single, m.rank)), NULL);
+    for (int a = 0; a < m.rank; a++) ops[1 + a] = position(f, m.idx[a], at, false);
+    return read_at(f, i, &m, ops);
 }
 
-Value *kernel_position(Builder *b, const Value *v, Value *const *at)
+/* Behind a broadcast, a permute or a reshape: the position at the operand's own coordinates. */
+static Value *position_in_operand(const Form *f, const Value *v, Value *const *at, bool narrow)
 {
     const Instr *i = v->def;
-    if (!is_tile(v)) return (Value *)v;
-    Value *own[TILE_MAX_RANK];
-    if (i->op == OP_LOAD) return position_of_load(b, i, at);
-    if (i->op == OP_GATHER) return position_of_gather(b, i, at);
+    const Value *operand = ir_operand(i, 0);
+    const Type *from = operand->type;
+    Value *own[TILE_MAX_RANK] = { NULL };
+    bool tile = is_tile(operand);
+    if (i->op == OP_RESHAPE && tile && position_axis(from, v->type, 0) == -2) {
+        coordinates_of(f, from, at[position_line(v->type)], own);
+        return position(f, operand, own, narrow);
+    }
+    for (int a = 0; tile && a < from->rank; a++) {
+        int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
+        for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
+            if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
+        own[a] = k < 0 || from->shape[a] == 1 ? number(f, DT_I32, 0) : at[k];
+    }
+    return position(f, operand, own, narrow);
+}
+
+/* The value before v was widened from 32 bits or more, which is the same number. */
+static bool only_widens(const Instr *i)
+{
+    const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;
+    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 &&
+           dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
+}
+
+/* The element of v at these coordinates. narrow: a value of fewer bits is right as well. */
+static Value *position(const Form *f, const Value *v, Value *const *at, bool narrow)
+{
+    const Instr *i = v->def;
+    if (!is_tile(v)) return in_form(f, v);
+    if (i->op == OP_LOAD) return position_in_load(f, i, at);
+    if (i->op == OP_GATHER) return position_in_gather(f, i, at);
+    DType d = v->type->dtype;
     switch (op_as_shape(i->op)) {
-    case SHAPE_SPLAT: return ir_operand(i, 0);
+    case SHAPE_SPLAT: return in_form(f, ir_operand(i, 0));
     case SHAPE_ARANGE: {
-        Value *x = ir_cast(b, at[0], v->type->dtype);
+        Value *x = ir_cast(f->b, at[0], d);
         int64_t start = ir_attr_int(i, ATTR_START, 0);
-        return start ? ir_bin(b, OP_ADD, x, ir_const_int(b, v->type->dtype, start)) : x;
+        return start ? ir_bin(f->b, OP_ADD, x, number(f, d, start)) : x;
     }
     case SHAPE_BROADCAST:
     case SHAPE_PERMUTE:
-    case SHAPE_RESHAPE: {
-        const Type *from = ir_operand(i, 0)->type;
-        if (i->op == OP_RESHAPE && from->kind == TYPE_TILE && position_axis(from, v->type, 0) == -2) {
-            coordinates_of(b, from, at[position_line(v->type)], own);
-            return kernel_position(b, ir_operand(i, 0), own);
-        }
-        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
-            int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
-                if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
-            own[a] = k < 0 || from->shape[a] == 1 ? ir_const_int(b, DT_I32, 0) : at[k];
-        }
-        return kernel_position(b, ir_operand(i, 0), own);
-    }
+    case SHAPE_RESHAPE: return position_in_operand(f, v, at, narrow);
     case SHAPE_CONCAT: /* refused before */
     case SHAPE_SLICE: break;
     }
-    for (int k = 0; k < i->n_operands; k++) own[k] = kernel_position(b, ir_operand(i, k), at);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
-        i->op == OP_CAST || i->op == OP_BITCAST ? type_scalar(b->module->session, v->type->dtype) : NULL);
+    if (narrow && only_widens(i)) return position(f, ir_operand(i, 0), at, true);
+    Value *own[TILE_MAX_RANK];
+    for (int k = 0; k < i->n_operands; k++) own[k] = position(f, ir_operand(i, k), at, false);
+    return ir_emit(f->b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
+        i->op == OP_CAST || i->op == OP_BITCAST ? type_in_form(f, d) : NULL);
 }
+
+Value *kernel_position(Builder *b, const Value *v, Value *const *at)
+{ return position(&(Form){ b, NULL }, v, at, false); }
+
+Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
+{ return position(&(Form){ b, at[0]->type }, v, at, narrow); }
 
 int64_t kernel_parts(const Instr *load, uint32_t *picked)
 {
@@ -153,100 +196,4 @@ int64_t kernel_parts(const Instr *load, uint32_t *picked)
     }
     if (picked) *picked = axes;
     return parts;
-}
-
-/* The value before v was widened from 32 bits or more, which is the same number. */
-static bool only_widens(const Instr *i)
-{
-    const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;
-    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 &&
-           dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
-}
-
-static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
-{
-    MemParts m;
-    Session *s = b->module->session;
-    ir_mem_parts(i, &m);
-    const Type *shape = at[0]->type;
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS),
-               *order = ir_attr(i, ATTR_ORDER);
-    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
-    for (int a = 0, t = 0; a < m.rank; a++) {
-        Value *from = ir_splat(b, m.idx[a], shape->rank, shape->shape);
-        ops[1 + a] = from;
-        if (ext->v[a] == -1) continue;
-        int k = t++;
-        for (int o = 0; order && o < order->n; o++)
-            if (order->v[o] == t - 1) k = o;
-        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
-        if (steps && steps->v[a] != 1) {
-            Value *by =
-                ir_splat(b, ir_const_int(b, m.idx[a]->type->dtype, steps->v[a]), shape->rank, shape->shape);
-            step = ir_bin(b, OP_MUL, step, by);
-        }
-        ops[1 + a] = ir_bin(b, OP_ADD, from, step);
-    }
-    int n = 1 + m.rank;
-    if (m.pad) ops[n++] = m.pad;
-    return ir_emit(b, OP_GATHER, ops, n, m.pad ? ATTRS(a_int(ATTR_HAS_PAD, 1)) : NO_ATTRS,
-        type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
-}
-
-static Value *rows_of_gather(Builder *b, const Instr *i, Value *const *at)
-{
-    MemParts m;
-    const Type *shape = at[0]->type;
-    ir_mem_parts(i, &m);
-    Value *ops[1 + TILE_MAX_RANK] = { m.tensor };
-    for (int a = 0; a < m.rank; a++) ops[1 + a] = position_rows(b, m.idx[a], at, false);
-    return ir_emit(b, OP_GATHER, ops, 1 + m.rank, NO_ATTRS,
-        type_tile(b->module->session, i->results[0].type->dtype, shape->rank, shape->shape));
-}
-
-Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
-{
-    const Instr *i = v->def;
-    const Type *shape = at[0]->type;
-    Session *s = b->module->session;
-    if (!is_tile(v)) return ir_splat(b, (Value *)v, shape->rank, shape->shape);
-    Value *own[TILE_MAX_RANK];
-    if (i->op == OP_LOAD) return rows_of_load(b, i, at);
-    if (i->op == OP_GATHER) return rows_of_gather(b, i, at);
-    switch (op_as_shape(i->op)) {
-    case SHAPE_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
-    case SHAPE_ARANGE: {
-        Value *x = ir_cast(b, at[0], v->type->dtype);
-        int64_t start = ir_attr_int(i, ATTR_START, 0);
-        if (!start) return x;
-        Value *first = ir_splat(b, ir_const_int(b, v->type->dtype, start), shape->rank, shape->shape);
-        return ir_bin(b, OP_ADD, x, first);
-    }
-    case SHAPE_BROADCAST:
-    case SHAPE_PERMUTE:
-    case SHAPE_RESHAPE: {
-        const Type *from = ir_operand(i, 0)->type;
-        if (i->op == OP_RESHAPE && from->kind == TYPE_TILE && position_axis(from, v->type, 0) == -2) {
-            coordinates_of(b, from, at[position_line(v->type)], own);
-            return position_rows(b, ir_operand(i, 0), own, narrow);
-        }
-        for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
-        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
-            int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
-                if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
-            own[a] = k < 0 || from->shape[a] == 1
-                         ? ir_splat(b, ir_const_int(b, DT_I32, 0), shape->rank, shape->shape)
-                         : at[k];
-        }
-        return position_rows(b, ir_operand(i, 0), own, narrow);
-    }
-    case SHAPE_CONCAT: /* refused before */
-    case SHAPE_SLICE: break;
-    }
-    if (narrow && only_widens(i)) return position_rows(b, ir_operand(i, 0), at, true);
-    for (int k = 0; k < i->n_operands; k++) own[k] = position_rows(b, ir_operand(i, k), at, false);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
-        i->op == OP_CAST || i->op == OP_BITCAST ? type_tile(s, v->type->dtype, shape->rank, shape->shape)
-                                                : NULL);
 }

@@ -63,10 +63,35 @@ static bool gather_depends(const Instr *i, const Value *v, Depends *d, int depth
     return true;
 }
 
+/* Of what a broadcast, a permute or a reshape makes of its operand. */
+static bool shape_depends(const Instr *i, const Value *v, Depends *d, int depth)
+{
+    const Type *from = ir_operand(i, 0)->type;
+    Depends x = { 0 };
+    if (from->kind != TYPE_TILE || !gather_depends_on(ir_operand(i, 0), &x, depth + 1))
+        return from->kind == TYPE_SCALAR;
+    if (i->op == OP_RESHAPE && position_axis(from, v->type, 0) == -2) {
+        int line = position_line(v->type);
+        d->linear = !x.on;
+        d->on = x.on && line >= 0 ? 1u << line : 0;
+        return line >= 0;
+    }
+    d->linear = x.linear;
+    for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
+        int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a,
+            own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
+        if (k == -2) return false;
+        if (k < 0 || !(x.on >> own & 1) || from->shape[own] == 1) continue;
+        d->on |= 1u << k;
+        d->slope[k] = x.slope[own];
+    }
+    return true;
+}
+
 bool gather_depends_on(const Value *v, Depends *d, int depth)
 {
     const Instr *i = v->def;
-    Depends x = { 0 }, y = { 0 };
+    Depends y = { 0 };
     *d = (Depends){ .linear = true };
     if (!is_tile(v)) return v->type->kind == TYPE_SCALAR;
     if (!i || depth > MOST_DEPTH) return false;
@@ -80,27 +105,7 @@ bool gather_depends_on(const Value *v, Depends *d, int depth)
         return true;
     case SHAPE_BROADCAST:
     case SHAPE_PERMUTE:
-    case SHAPE_RESHAPE: {
-        const Type *from = ir_operand(i, 0)->type;
-        if (from->kind != TYPE_TILE || !gather_depends_on(ir_operand(i, 0), &x, depth + 1))
-            return from->kind == TYPE_SCALAR;
-        if (i->op == OP_RESHAPE && position_axis(from, v->type, 0) == -2) {
-            int line = position_line(v->type);
-            d->linear = !x.on;
-            d->on = x.on && line >= 0 ? 1u << line : 0;
-            return line >= 0;
-        }
-        d->linear = x.linear;
-        for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
-            int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a,
-                own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
-            if (k == -2) return false;
-            if (k < 0 || !(x.on >> own & 1) || from->shape[own] == 1) continue;
-            d->on |= 1u << k;
-            d->slope[k] = x.slope[own];
-        }
-        return true;
-    }
+    case SHAPE_RESHAPE: return shape_depends(i, v, d, depth);
     case SHAPE_CONCAT:
     case SHAPE_SLICE: return false;
     }

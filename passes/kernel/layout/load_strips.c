@@ -7,14 +7,14 @@
  *   %s = reduce_sum %z {axis = 1} : f16[2048]    .. 15 more strips ..
  *                                                %s = concat %s0, %s1, ..
  *
- * A tile is as large as the program says, and a topk, a sort or a product behind a reduction may need all of
- * its rows at once. What is reduced is not needed at once.
+ * The program determines the size of a tile, and a topk, a sort or a product behind a reduction may need all
+ * of its rows at once. The reduction itself does not need all of its operand at once.
  *
  * Requires: NVIDIA; layouts; loads that element-wise operations, reductions along other axes, reshapes and
- * broadcasts alone read, in one block, and behind which nothing is written before the strips; strips in which
- * each thread has of each strip what it has of the first one (layout_part). What is left of a strip is held
- * until the last strip is done. The strips begin with their loads, so that these are under way together.
- * Keeps: everything; each element is computed as before. */
+ * broadcasts alone read, in one block, and behind which nothing is written before the strips; strips of which
+ * each thread holds the same part as of the first one (layout_part). The results of a strip are held until
+ * the last strip is done. The strips begin with their loads, so that these are under way together. Keeps:
+ * everything; each element is computed as before. */
 #include "passes/kernel/layout/strips.h"
 
 enum {

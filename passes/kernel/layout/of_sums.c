@@ -1,13 +1,13 @@
-/* of_sums.c: of layout: what the sums of a product become by shape alone lies where the sums are.
+/* of_sums.c: of layout: reshapes and slices of a product's sums stay where the sums lie.
  *
  *   %q = reshape %acc : [128, 64, 2]         a lane has both sums of a pair of columns
  *   %a = slice %q {axis = 2, start = 0}      and takes one of them
  *   %x = reshape %a : [128, 64]
  *   %y = mul %x, (load C[..] : [128, 64])    what meets it is loaded to that lane
  *
- * So are halves of columns that are rotated, gates beside values, and what is joined of such parts again.
- * Accesses of the group would otherwise decide, and each part would be moved on its way in, and the result on
- * its way out. Loads of parts of sectors find the rest in the cache, as those that meet the sums do.
+ * Other examples are halves of columns that are rotated, gates beside values, and joins of such parts.
+ * Otherwise the accesses of the group would decide, and each part would be moved on its way in and the result
+ * on its way out. A load of a part of a sector finds the rest in the cache.
  *
  * Requires: sums of a matrix unit; reshapes, parts that registers of a thread tell apart, and joins of parts
  * that lie alike; nothing that is ordered along an axis. Keeps: everything. */

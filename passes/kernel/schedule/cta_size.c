@@ -42,9 +42,40 @@ static void measure_records(Sizes *z, const Instr *i)
     if (n && (!z->records || n < z->records)) z->records = n;
 }
 
-static void measure(void *user, Instr *i)
+static void measure_product(Sizes *z, const Instr *i)
+{
+    const DType in = ir_operand(i, 0)->type->dtype;
+    const Type *sum = ir_result(i)->type;
+    int64_t words = type_elements(sum) * dtype_bytes(sum->dtype) / 4;
+    if (z->block != i->block) z->here = 0;
+    z->block = i->block;
+    z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
+    z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
+    z->fma |=
+        (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8); /* widened in registers */
+    if (z->here > z->products) z->products = z->here;
+}
+
+/* A load or a store of a tile; m: its parts. */
+static void measure_access(Sizes *z, Instr *i, const MemParts *m)
 {
     enum { DEEP = 6 };
+    const Type *t = (m->result ? m->result : m->values[0])->type;
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    int unit = kernel_unit_axis(z->f, i, NULL);
+    bool own = false;
+    if (t->kind != TYPE_TILE) return;
+    for (int a = 0; a < m->rank && i->op == OP_LOAD; a++) own |= of_program(m->idx[a], DEEP);
+    z->own += own;
+    z->shifted += own && kernel_may_shift(z->f, z->plan, i) && kernel_access_bytes(z->f, i) < 16;
+    if (own) z->tensors |= 1ull << m->param % 64;
+    if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
+        z->bytes = type_elements(t) * dtype_bytes(t->dtype);
+    if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
+}
+
+static void measure(void *user, Instr *i)
+{
     Sizes *z = user;
     MemParts m;
     for (int k = 0; k < i->n_results; k++) {
@@ -52,17 +83,7 @@ static void measure(void *user, Instr *i)
         if (t->kind == TYPE_TILE && type_elements(t) > z->tile && !kernel_is_cheap(&i->results[k]))
             z->tile = type_elements(t);
     }
-    if (i->op == OP_MMA) {
-        if (z->block != i->block) z->here = 0;
-        z->block = i->block;
-        int64_t words = type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
-        z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
-        const DType in = ir_operand(i, 0)->type->dtype;
-        z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
-        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) &&
-                  !target_has(z->target, TF_MMA_FP8); /* widened in registers */
-        if (z->here > z->products) z->products = z->here;
-    }
+    if (i->op == OP_MMA) measure_product(z, i);
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
     z->searched |= i->op == OP_TOPK;
     measure_records(z, i);
@@ -70,20 +91,7 @@ static void measure(void *user, Instr *i)
         z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
         z->gathered += type_elements(ir_result(i)->type);
-    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
-        const Type *t = (m.result ? m.result : m.values[0])->type;
-        const Attr *steps = ir_attr(i, ATTR_STEPS);
-        int unit = kernel_unit_axis(z->f, i, NULL);
-        if (t->kind != TYPE_TILE) return;
-        bool own = false;
-        for (int a = 0; a < m.rank && i->op == OP_LOAD; a++) own |= of_program(m.idx[a], DEEP);
-        z->own += own;
-        z->shifted += own && kernel_may_shift(z->f, z->plan, i) && kernel_access_bytes(z->f, i) < 16;
-        if (own) z->tensors |= 1ull << m.param % 64;
-        if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
-            z->bytes = type_elements(t) * dtype_bytes(t->dtype);
-        if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
-    }
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) measure_access(z, i, &m);
 }
 
 /* Whether a program should have twice as many warps, because each thread holds so much that few CTAs fit a

@@ -9,14 +9,14 @@
  *   %t = share_combine %s, %part, %first, %count, %tile {rmw = add}        the last CTA of a tile goes on
  *   store C[..], %t
  *
- * Of P CTAs and N programs, the first N - N % P are done as a whole, one after the other. The R that are left
- * become S shares of R/S programs each, one after the other in the order of programs: share s, which CTA s
- * does, is [sR, (s + 1)R) in units of 1/S of a program. It begins in program sR/S, and where it goes beyond
- * that one's end, the rest is in the next one. S is P, or as many as give no program more parts than the hint
- * `stream_k` says (about). The parts of all programs, in their order, have the numbers s + t of share s and
- * program t, since behind each part either the share or the program changes. Where S is a multiple of R, a
- * part is a share, and the numbers are those of the shares: no number is left out, and none has memory for
- * nothing (gpu_workspace in runtime/drivers/gpu_facts.h).
+ * With P CTAs and N programs, the first N - N % P programs run as a whole, one after the other. The remaining
+ * R programs become S shares of R/S programs each, in the order of the programs. CTA s does share s, which is
+ * [sR, (s + 1)R) in units of 1/S of a program. It begins in program sR/S, and may go on into the next one. S
+ * is P, or as many as give no program more parts than the hint `stream_k` says (about). The parts of all
+ * programs, in their order, have the numbers s + t of share s and program t, since behind each part either
+ * the share or the program changes. Where S is a multiple of R, a part is a share, and the numbers are those
+ * of the shares: no number is left out, and none has memory for nothing (gpu_workspace in
+ * runtime/drivers/gpu_facts.h).
  *
  * Which CTA comes last does not matter: it adds the parts in their order. Nobody waits for another CTA.
  *

@@ -9,9 +9,9 @@
  * its result and all of its index operands fit. Where narrow and wide values meet, the pass inserts a
  * cast. A loop's variable also needs its last step, past the end, to fit.
  *
- * Of a float that becomes an index, users often tell apart only a range: those of clamp(index(x) + 1, 0, n),
- * or a gather, which gives the pad outside the tensor. Where that range fits, the float is converted to 32
- * bits, which saturates, and is brought into it.
+ * If a float becomes an index, its users often distinguish only a range of values: clamp(index(x) + 1, 0, n)
+ * does, and so does a gather, which gives the pad outside the tensor. If that range fits in 32 bits, the
+ * float is converted to 32 bits, which saturates, and clamped to the range.
  *
  *   %i = cast %x : index                             %s = cast %x : i32
  *   %p = add %i, 1                           ->      %i = cast (min (max %s, -1), 510) : index

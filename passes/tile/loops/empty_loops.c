@@ -7,7 +7,8 @@
  *                                                    for %j = 0 to %n { .. %q .. }
  *
  * Behind the end of an axis there is nothing to read: the tile is zeros, and nothing looks at them. It needs
- * no branch, so that later passes still find the load in front of the loop. Of several loops one has to run.
+ * no branch, so that later passes still find the load in front of the loop. If several loops need the tile,
+ * the window moves only if none of them runs.
  *
  * Requires: divisibility before it, which says which accesses are masked. Keeps: everything. Does not handle:
  * loads within loops; loads of tensors that the kernel writes; loops whose bounds come from memory behind the

@@ -13,7 +13,7 @@
  * A tile that is cheap to make (splat, broadcast, a sum of index tiles) but would occupy registers for the
  * length of the loop stays inside, unless something expensive that moves needs it; see `cheap`.
  *
- * Of scalars from memory, as many move out of a loop with products as a thread can hold beside accumulators.
+ * Only as many scalars from memory move out of a loop with products as a thread can hold beside accumulators.
  *
  * Requires: nothing. Keeps: everything. Does not handle: reads on a token chain; what is under an `if`
  * inside the loop. */

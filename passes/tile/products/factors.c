@@ -1,7 +1,7 @@
-/* factors: what products are multiplied by is multiplied where it is less work.
+/* factors: applies the factors of products where this takes less work.
  *
- * Scales of fp8 and int8 operands are often written where a step multiplies. There each step's product is a
- * sum of its own, of which each element is multiplied by each scale.
+ * Kernels often apply the scales of fp8 and int8 operands in each step. Then the product of each step is a
+ * sum of its own, and each of its elements is multiplied by each scale.
  *
  * 1. Factors that do not change in a loop multiply the loop's sum behind it:
  *
@@ -12,9 +12,9 @@
  *     yield %x                                           }
  *   }                                                    %y = mul %n, %scale
  *
- * Loads that only they need come along, so that no register holds them in the loop. A factor counts as 1
- * where the loop does not run, so that an infinite one leaves the sum what it was: zero. That is left out
- * where the bounds are constants of a loop that runs.
+ * Loads that only the factors need move with them, so that no register holds them in the loop. If the loop
+ * does not run, a factor counts as 1, so that an infinite one does not change the sum, which is zero. This
+ * test is left out if constant bounds show that the loop runs.
  *
  * 2. A factor that is the same for all elements of a row, a column or the tile is multiplied with the next
  * one, if that is so for the same elements:
@@ -23,13 +23,13 @@
  *   %x = mul %q, (splat %block : f32[128, 128])   ->     %x = mul %p, (broadcast %r : f32[128, 128])
  *
  * Bound: of the first, that of `mma` for the sum of all steps, times the factors, and a rounding for each
- * factor, as in each step before; infinities and NaN of factors and operands may come out as each other. Of
- * the second, as many roundings as before, unless the product of the factors leaves the range of f32.
+ * factor, as in each step before; infinities and NaN of factors and operands may come out as each other. In
+ * the second form, as many roundings as before, unless the product of the factors leaves the range of f32.
  *
- * Requires: licm, so that what is loaded for factors stands before the loop. Of the first: a sum that begins
- * at zero and has no other use in the loop; operands of f16 or fp8, whose sums stay finite in f32. Does not
- * handle: bf16 and f32, whose sums may overflow where scaled ones do not; `fast_accum`, with which the sum of
- * all steps would be less exact than that of one; factors that are part of an operand. */
+ * Requires: licm, so that what is loaded for factors stands before the loop. For the first form: a sum that
+ * begins at zero and has no other use in the loop; operands of f16 or fp8, whose sums stay finite in f32.
+ * Does not handle: bf16 and f32, whose sums may overflow where scaled ones do not; `fast_accum`, with which
+ * the sum of all steps would be less exact than that of one; factors that are part of an operand. */
 #include "passes/pass.h"
 
 enum { MAX_FACTORS = 4 };

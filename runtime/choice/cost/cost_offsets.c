@@ -1,13 +1,13 @@
-/* cost_offsets.c: of cost: about how often a loop over the tiles of a range runs whose bounds follow from
- * loaded offsets, as START[e] .. START[e + 1] of the rows of an expert.
+/* cost_offsets.c: of cost: estimates the trip count of a loop over the tiles of a range whose bounds follow
+ * from loaded offsets, such as the rows START[e] .. START[e + 1] of an expert.
  *
- * Offsets divide an axis, that along which windows begin at them. Of n + 1 offsets, the one at place i is
- * taken for i / n of the axis: all ranges count as equally long. A range that begins anywhere fills half of
- * its last tile in the mean. A loop whose beginning is not known, as where programs take the tiles of all
- * ranges in turn, begins anywhere within its step.
+ * The offsets divide the axis along which windows begin at them. All ranges count as equally long: of n + 1
+ * offsets, the one at place i is assumed to be i / n of the axis. On average a range fills half of its last
+ * tile. If the beginning of a loop is not known, because programs take the tiles of all ranges in turn, it
+ * counts as anywhere within a step.
  *
- * Only loops around others are counted so: of a loop that multiplies itself, as that over the keys of a
- * sequence, the longest range decides (cost_loops.c). */
+ * This applies only to loops that contain other loops. For a loop that contains the products itself, such as
+ * that over the keys of a sequence, the longest range decides (cost_loops.c). */
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* search_idle.c: which configurations are not compiled, because another one tells that they would gain little
- * or nothing (search.h), or what their estimate is. */
+/* search_idle.c: configurations that need not be compiled (search.h): the estimate of another one shows that
+ * they would gain little or nothing, or already gives theirs. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 

@@ -28,6 +28,38 @@ static uint32_t rnd(uint32_t n)
 
 #define I(...) ((const int32_t[]){ __VA_ARGS__ })
 
+/* One register of one lane of one warp. `for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p))`
+ * visits those of a layout. */
+typedef struct Place {
+    uint32_t reg, lane, warp;
+} Place;
+
+static inline void place_next(const Layout *l, Place *p)
+{
+    if (++p->reg < layout_regs(l)) return;
+    p->reg = 0;
+    if (++p->lane < layout_lanes(l)) return;
+    p->lane = 0;
+    p->warp++;
+}
+
+static inline void element_at(const Layout *l, Place p, int32_t *c)
+{ layout_element(l, p.reg, p.lane, p.warp, 0, c); }
+
+/* Extents that are whole fragments, parts of them, and neither. */
+static const int32_t layout_extents[] = { 96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100, 7 };
+
+static inline void random_tile(int32_t *tile)
+{ tile[0] = layout_extents[rnd(13)], tile[1] = layout_extents[rnd(13)]; }
+
+static inline uint32_t term_value(const LayoutTerm *t, uint32_t lane, uint32_t warp)
+{
+    uint32_t v = (t->in == LAYOUT_LANE ? lane : t->in == LAYOUT_WARP ? warp : 0) >> t->shift;
+    v /= t->div;
+    if (t->mod) v %= t->mod;
+    return v * t->mul;
+}
+
 /* A tile element as one number. */
 static inline int64_t flat(const Layout *l, const int32_t *c)
 {

@@ -9,8 +9,8 @@ typedef struct {
     const Layout *l;
 } File;
 
-static int32_t *cell(const File *f, uint32_t reg, uint32_t lane, uint32_t warp)
-{ return &f->v[((size_t)warp * layout_lanes(f->l) + lane) * layout_regs(f->l) + reg]; }
+static int32_t *cell(const File *f, Place p)
+{ return &f->v[((size_t)p.warp * layout_lanes(f->l) + p.lane) * layout_regs(f->l) + p.reg]; }
 
 static int32_t name_of(const Layout *l, const int32_t *c)
 {
@@ -22,13 +22,11 @@ static int32_t name_of(const Layout *l, const int32_t *c)
 static File file_new(const Layout *l, bool filled)
 {
     File f = { malloc(sizeof(int32_t) * layout_regs(l) * layout_lanes(l) * layout_warps(l)), l };
-    for (uint32_t w = 0; w < layout_warps(l); w++)
-        for (uint32_t t = 0; t < layout_lanes(l); t++)
-            for (uint32_t r = 0; r < layout_regs(l); r++) {
-                int32_t c[LAYOUT_MAX_RANK];
-                layout_element(l, r, t, w, 0, c);
-                *cell(&f, r, t, w) = filled && layout_in_tile(l, c) ? name_of(l, c) : -1;
-            }
+    for (Place p = { 0 }; p.warp < layout_warps(l); place_next(l, &p)) {
+        int32_t c[LAYOUT_MAX_RANK];
+        element_at(l, p, c);
+        *cell(&f, p) = filled && layout_in_tile(l, c) ? name_of(l, c) : -1;
+    }
     return f;
 }
 
@@ -49,39 +47,56 @@ static int run_shuffles(const LayoutConvert *p, const File *src, File *dst)
                 if (r->recv[t] == LAYOUT_NOREG) continue;
                 if (r->send[r->src[t]] == LAYOUT_NOREG) errors++;
                 else
-                    *cell(dst, (uint32_t)r->recv[t], t, w) =
-                        *cell(src, (uint32_t)r->send[r->src[t]], r->src[t], w);
+                    *cell(dst, (Place){ (uint32_t)r->recv[t], t, w }) =
+                        *cell(src, (Place){ (uint32_t)r->send[r->src[t]], r->src[t], w });
             }
         }
     return errors;
 }
 
-static int run_shared(const LayoutConvert *p, const File *src, File *dst)
+/* One thread's vector from its registers to shared memory, or from there (`load`). */
+static int move_vector(const LayoutConvert *p, const File *f, Place at, bool load, int32_t *mem)
+{
+    const LayoutVector *v = load ? &p->load : &p->store;
+    int32_t c[LAYOUT_MAX_RANK];
+    if (!layout_vector_base(v, at.reg)) return 0;
+    element_at(f->l, at, c);
+    if (!layout_in_tile(f->l, c)) return 0;
+    uint32_t begin = layout_shared_offset(p->shared, c), size = p->shared->elem_bytes;
+    int errors = begin % (v->n * size) != 0; /* vectors are aligned */
+    for (uint32_t i = 0; i < v->n; i++) {
+        uint32_t byte = begin + i * size;
+        int32_t *mine = cell(f, (Place){ at.reg ^ v->reg[i], at.lane, at.warp });
+        if (byte >= p->bytes) errors++;
+        else if (load) *mine = mem[byte];
+        else mem[byte] = *mine;
+    }
+    return errors;
+}
+
+static int run_shared(const LayoutConvert *p, const File *src, const File *dst)
 {
     int errors = 0;
     int32_t *mem = malloc(p->bytes * sizeof *mem);
     for (uint32_t i = 0; i < p->bytes; i++) mem[i] = -1;
     for (int load = 0; load < 2; load++) {
-        const Layout *l = load ? p->dst : p->src;
-        const LayoutVector *v = load ? &p->load : &p->store;
-        for (uint32_t w = 0; w < layout_warps(l); w++)
-            for (uint32_t t = 0; t < layout_lanes(l); t++)
-                for (uint32_t r = 0; r < layout_regs(l); r++) {
-                    int32_t c[LAYOUT_MAX_RANK];
-                    if (!layout_vector_base(v, r)) continue;
-                    layout_element(l, r, t, w, 0, c);
-                    if (!layout_in_tile(l, c)) continue;
-                    uint32_t at = layout_shared_offset(p->shared, c);
-                    if (at % (v->n * p->shared->elem_bytes)) errors++; /* alignment of the vector access */
-                    for (uint32_t i = 0; i < v->n; i++) {
-                        uint32_t byte = at + i * p->shared->elem_bytes;
-                        if (byte >= p->bytes) errors++;
-                        else if (load) *cell(dst, r ^ v->reg[i], t, w) = mem[byte];
-                        else mem[byte] = *cell(src, r ^ v->reg[i], t, w);
-                    }
-                }
+        const File *f = load ? dst : src;
+        for (Place at = { 0 }; at.warp < layout_warps(f->l); place_next(f->l, &at))
+            errors += move_vector(p, f, at, load, mem);
     }
     free(mem);
+    return errors;
+}
+
+static int run_registers(const LayoutConvert *p, const File *src, const File *dst)
+{
+    int errors = 0;
+    for (Place at = { 0 }; at.warp < layout_warps(dst->l); place_next(dst->l, &at)) {
+        int16_t from = p->reg_map[at.reg];
+        if (from == LAYOUT_NOREG) continue;
+        errors += p->kind == LAYOUT_CONVERT_NONE && from != (int16_t)at.reg;
+        *cell(dst, at) = *cell(src, (Place){ (uint32_t)from, at.lane, at.warp });
+    }
     return errors;
 }
 
@@ -92,17 +107,7 @@ static LayoutConvertKind run_plan(const LayoutConvert *p, int bytes)
     int errors = 0;
     switch (p->kind) {
     case LAYOUT_CONVERT_NONE:
-    case LAYOUT_CONVERT_REGISTERS:
-        for (uint32_t w = 0; w < layout_warps(b); w++)
-            for (uint32_t t = 0; t < layout_lanes(b); t++)
-                for (uint32_t r = 0; r < layout_regs(b); r++) {
-                    if (p->kind == LAYOUT_CONVERT_NONE && p->reg_map[r] != LAYOUT_NOREG &&
-                        p->reg_map[r] != (int16_t)r)
-                        errors++;
-                    if (p->reg_map[r] != LAYOUT_NOREG)
-                        *cell(&dst, r, t, w) = *cell(&src, (uint32_t)p->reg_map[r], t, w);
-                }
-        break;
+    case LAYOUT_CONVERT_REGISTERS: errors = run_registers(p, &src, &dst); break;
     case LAYOUT_CONVERT_SHUFFLE: errors = run_shuffles(p, &src, &dst); break;
     case LAYOUT_CONVERT_SHARED: errors = run_shared(p, &src, &dst); break;
     }

@@ -150,6 +150,31 @@ static void markdown_text(Text *t, const char *s)
     }
 }
 
+static void markdown_titles(const Bench *b, Text *t)
+{
+    text_printf(t, "\n| %s |", b->ladder ? "step" : "provider");
+    if (b->ladder) text_puts(t, " what changed |");
+    for (int k = 0; k < CELLS; k++)
+        if (shown(b, k)) text_printf(t, " %s |", titles[k]);
+    text_printf(t, " result |\n|---|%s", b->ladder ? "---|" : "");
+    for (int k = 0; k < CELLS; k++)
+        if (shown(b, k)) text_puts(t, "---:|");
+    text_puts(t, "---|\n");
+}
+
+static void markdown_row(const Bench *b, const BenchRow *r, Text *t)
+{
+    text_puts(t, "| ");
+    markdown_text(t, name_of(b, r));
+    text_puts(t, " | ");
+    if (b->ladder) markdown_text(t, b->columns.data[r->column].text);
+    if (b->ladder) text_puts(t, " | ");
+    for (int k = 0; k < CELLS; k++)
+        if (shown(b, k)) text_printf(t, "%s | ", cell(b, r, k));
+    markdown_text(t, verdict(b, r));
+    text_puts(t, " |\n");
+}
+
 void bench_markdown(const Bench *b, Text *t)
 {
     text_printf(t, "# %s on %s, %s\n", b->kernel, b->device, b->target);
@@ -158,27 +183,9 @@ void bench_markdown(const Bench *b, Text *t)
         const char *title = sweep_title(&b->tool->arena, &b->sweep, size);
         if (!size_has_rows(b, size)) continue;
         if (*title) text_printf(t, "\n## %s\n", title);
-        text_printf(t, "\n| %s |", b->ladder ? "step" : "provider");
-        if (b->ladder) text_puts(t, " what changed |");
-        for (int k = 0; k < CELLS; k++)
-            if (shown(b, k)) text_printf(t, " %s |", titles[k]);
-        text_printf(t, " result |\n|---|%s", b->ladder ? "---|" : "");
-        for (int k = 0; k < CELLS; k++)
-            if (shown(b, k)) text_puts(t, "---:|");
-        text_puts(t, "---|\n");
-        for (size_t i = 0; i < b->rows.len; i++) {
-            const BenchRow *r = &b->rows.data[i];
-            if (r->size != size) continue;
-            text_puts(t, "| ");
-            markdown_text(t, name_of(b, r));
-            text_puts(t, " | ");
-            if (b->ladder) markdown_text(t, b->columns.data[r->column].text);
-            if (b->ladder) text_puts(t, " | ");
-            for (int k = 0; k < CELLS; k++)
-                if (shown(b, k)) text_printf(t, "%s | ", cell(b, r, k));
-            markdown_text(t, verdict(b, r));
-            text_puts(t, " |\n");
-        }
+        markdown_titles(b, t);
+        for (size_t i = 0; i < b->rows.len; i++)
+            if (b->rows.data[i].size == size) markdown_row(b, &b->rows.data[i], t);
     }
 }
 

@@ -67,6 +67,9 @@ int run_failed(Run *, tile_status);
         if (st_) return run_failed((r), st_); \
     } while (0)
 
+/* run_arguments.c: reads the arguments and brings them to the device; an exit code. */
+int run_read_arguments(Run *);
+Parameter *run_find_param(Run *, const char *name); /* NULL: there is none */
 /* The names of the kernel's tensors, with commas. */
 const char *run_tensor_names(Run *);
 /* Prints a command line that works, for a user whose own lacks an argument (example.c). */

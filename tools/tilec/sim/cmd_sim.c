@@ -121,34 +121,45 @@ static bool bind_all(Sim *s)
     return true;
 }
 
+/* The default of the scalar parameter, if the kernel declares one. */
+static void take_default(const FrontKernel *k, const Param *p, Scalar *out)
+{
+    bool real = dtype_is_float(p->type->dtype);
+    for (int i = 0; i < k->n_params; i++) {
+        FrontValue d = k->params[i].default_value;
+        if (strcmp(k->params[i].name, p->name)) continue;
+        if (d.kind == FRONT_UINT) *out = real ? scalar_float((double)(uint64_t)d.i) : scalar_int(d.i);
+        if (d.kind == FRONT_INT) *out = real ? scalar_float((double)d.i) : scalar_int(d.i);
+        if (d.kind == FRONT_FLOAT) out->f = d.f;
+        if (d.kind == FRONT_BOOL) out->i = d.b;
+    }
+}
+
+/* The value of `--set NAME=VALUE` for the scalar parameter. */
+static bool take_given(Sim *s, const Param *p, const char *value, Scalar *out)
+{
+    Session *session = &s->in->session;
+    const char *why = NULL;
+    char *end = NULL;
+    if (dtype_is_float(p->type->dtype)) out->f = number_read(value, &end);
+    else why = text_to_integer(&session->arena, value, p->type->dtype, &out->i);
+    if (end && (*end || end == value))
+        why = arena_printf(&session->arena, "no value of type %s", dtype_name(p->type->dtype));
+    if (why) diag_error(session, (Loc){ 0 }, "--set %s=%s: %s", p->name, value, why);
+    return !why;
+}
+
 static bool read_scalars(Sim *s, Scalar *out)
 {
     const Strings *set = &s->in->args->flag[FLAG_SET];
-    for (int p = 0; p < s->func->n_params; p++) {
-        const Param *q = &s->func->params[p];
-        if (q->kind != PARAM_SCALAR) continue;
-        bool real = dtype_is_float(q->type->dtype);
-        for (int i = 0; i < s->kernel->n_params; i++)
-            if (!strcmp(s->kernel->params[i].name, q->name)) {
-                FrontValue d = s->kernel->params[i].default_value;
-                if (d.kind == FRONT_UINT)
-                    out[p] = real ? scalar_float((double)(uint64_t)d.i) : scalar_int(d.i);
-                if (d.kind == FRONT_INT) out[p] = real ? scalar_float((double)d.i) : scalar_int(d.i);
-                if (d.kind == FRONT_FLOAT) out[p].f = d.f;
-                if (d.kind == FRONT_BOOL) out[p].i = d.b;
-            }
+    for (int k = 0; k < s->func->n_params; k++) {
+        const Param *p = &s->func->params[k];
+        if (p->kind != PARAM_SCALAR) continue;
+        take_default(s->kernel, p, &out[k]);
         for (size_t i = 0; i < set->len; i++) {
-            const char *name, *value, *why = NULL;
-            char *end = NULL;
-            if (!read_set(s, set->data[i], &name, &value) || strcmp(name, q->name)) continue;
-            if (real) out[p].f = number_read(value, &end);
-            else why = text_to_integer(&s->in->session.arena, value, q->type->dtype, &out[p].i);
-            if (end && (*end || end == value))
-                why = arena_printf(&s->in->session.arena, "no value of type %s", dtype_name(q->type->dtype));
-            if (why) {
-                diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why);
-                return false;
-            }
+            const char *name, *value;
+            if (!read_set(s, set->data[i], &name, &value) || strcmp(name, p->name)) continue;
+            if (!take_given(s, p, value, &out[k])) return false;
         }
     }
     return true;
