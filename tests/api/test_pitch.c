@@ -278,39 +278,6 @@ static void test_computed(void)
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
-/* What computes the operand, or the kernel on it, does not compile: the launch takes the inputs as they are,
- * and so do those behind it, without compiling again. */
-static void test_given_up(void)
-{
-    enum { N = 4096, EACH = 2 };
-    int64_t shape[2] = { N, N }, strides[2] = { N, 1 };
-    tile_tensor t[4];
-    tile_arg args[4];
-    for (int i = 0; i < 4; i++) {
-        t[i] = (tile_tensor){ (char *)memory + (size_t)i * N * N * 2, shape, strides, -1, TILE_NONE };
-        args[i] = tile_arg_tensor(&t[i]);
-    }
-    for (int way = 0; way < 2 * EACH; way++) {
-        tile_kernel *k;
-        tile_variant_info v = { .struct_size = sizeof v };
-        if (!begin(0)) return;
-        OK(ctx, kernel_of(ctx, computed_text, "gemm", NULL, 0, &k));
-        fake->fails_at = 1 + way % EACH;
-        if (way < EACH) OK(ctx, tile_kernel_variant(k, args, 4, &v));
-        for (int again = 0; again < 3; again++) {
-            launched = 0;
-            OK(ctx, tile_launch(k, args, 4, NULL));
-            CU_ASSERT_EQUAL(fake->compiles, fake->fails_at + 1);
-            CU_ASSERT_EQUAL(launched, way == 2 * EACH - 1 && !again ? 2 : 1); /* the operand was computed */
-        }
-        tile_kernel_destroy(k);
-        tile_context_destroy(ctx);
-        CU_ASSERT_EQUAL(fake->live_modules, 0);
-        CU_ASSERT_EQUAL(fake->live_memory, 0);
-        CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
-    }
-}
-
 static const char rows_text[] =
     "kernel scores(in f16 Q[B, H, M, D], in f16 X[B, HK, N, D], in f32 C[N, D2], in f16 S[B, HK, N],\n"
     "              in f16 V[B, HK, N, D], out f16 O[B, H, M, D], const int TM = 128, const int TN = 64)\n"
@@ -507,7 +474,6 @@ int main(int argc, char **argv)
         { "short_of_memory", test_short_of_memory },
         { "computed", test_computed },
         { "computed_rows", test_computed_rows },
-        { "given_up", test_given_up },
         { "kept", test_kept },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
