@@ -24,6 +24,7 @@ enum {
     OTHERS = 36,          /* registers for addresses and masks */
     FUNCTION = 20,        /* the cost (ops.def) of an operation that takes registers of its own .. */
     BESIDE_FUNCTION = 40, /* .. so many, as the vendor's compiler computes it for several elements at once */
+    FORCED_WORDS = 2,     /* of a strip wherever it is possible */
     FEW_WORDS = 16        /* of a strip, which keep as many loads under way */
 };
 
@@ -101,10 +102,12 @@ static bool try_gather(KernelContext *c, const Found *found)
     if (!x.roots.len || !x.first) return false;
     strips_find_taken(&x);
     Computed computed = computed_for(&x);
-    if (!computed.any || computed.loads) return false;
-    if (found->held <= room - (computed.function ? BESIDE_FUNCTION : 0)) return false;
+    if (computed.function) room -= BESIDE_FUNCTION;
+    bool forced = kernel_forces(c->p, PASS_GATHER_STRIPS);
+    if (!forced && (!computed.any || computed.loads || found->held <= room)) return false;
     int64_t words = hoist_words(&x.h, v), extent = x.length;
-    while (words > FEW_WORDS && extent % 2 == 0 && strips_exist(&x, extent / 2)) words /= 2, extent /= 2;
+    while (words > (forced ? FORCED_WORDS : FEW_WORDS) && extent % 2 == 0 && strips_exist(&x, extent / 2))
+        words /= 2, extent /= 2;
     if (extent == x.length || !strips_exist(&x, extent) || !strips_precede(&x)) return false;
     strips_cut(&x);
     ir_sweep(x.block);
