@@ -98,6 +98,7 @@ static void layouts(Lowering *l)
     RUN(HOIST_LOADS);
     RUN(LOAD_STRIPS);
     RUN(COLUMN_STRIPS);
+    RUN(GATHER_STRIPS);
     RUN(BACKWARDS);
     RUN(JOINT_REDUCTIONS);
     RUN(SWIZZLE);

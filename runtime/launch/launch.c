@@ -270,7 +270,7 @@ static tile_status launch(
     pitch.for_now = false;
     if (!st && !as_given && pitch_wanted(k, args, n_args, &a, &pitch)) {
         if (pitch_launch(k, n_args, &a, &pitch, &d, &st)) return st;
-        pitch.for_now = true;
+        st = TILE_OK;
     }
     if (!st) st = launch_variant(k, &a, &v);
     if (st) return st;

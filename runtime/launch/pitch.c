@@ -27,6 +27,7 @@ struct PitchDecision {
     struct PitchDecision *older;
     size_t bytes;
     int number;
+    atomic_bool given_up; /* the launch on copies failed */
     PitchForm form;
     size_t n;
     uint64_t words[];
@@ -156,25 +157,35 @@ static PitchForm decide(Deciding *d, const uint64_t *key, uint64_t transposable)
 
 /* --- what was decided -------------------------------------------------------------------------------- */
 
-static const struct PitchDecision *recall(const struct PitchDecision *d, const uint64_t *words, size_t n)
+static struct PitchDecision *recall(struct PitchDecision *d, const uint64_t *words, size_t n)
 {
     while (d && (d->n != n || memcmp(d->words, words, n * sizeof *words))) d = d->older;
     return d;
 }
 
-static void remember(tile_kernel *k, struct PitchDecision made, const uint64_t *words, size_t n)
+/* NULL: it is not kept. */
+static struct PitchDecision *remember(tile_kernel *k, const PitchForm *form, const uint64_t *words, size_t n)
 {
     struct PitchDecision *first = atomic_load(&k->decisions), *d = NULL;
-    made.bytes = sizeof made + n * sizeof *words;
-    made.n = n;
-    if (!first || first->number < MOST_DECISIONS) d = context_alloc(k->context, made.bytes);
-    if (!d) return;
-    *d = made;
+    size_t bytes = sizeof *d + n * sizeof *words;
+    if (!first || first->number < MOST_DECISIONS) d = context_alloc(k->context, bytes);
+    if (!d) return NULL;
+    *d = (struct PitchDecision){ .bytes = bytes, .form = *form, .n = n };
     memcpy(d->words, words, n * sizeof *words);
     do {
         d->older = first;
         d->number = first ? first->number + 1 : 1;
     } while (!atomic_compare_exchange_strong(&k->decisions, &first, d));
+    return d;
+}
+
+bool pitch_gives_up(Pitch *p, tile_status st)
+{
+    if (!st || st == TILE_ERROR_SEALED || st == TILE_ERROR_WORKSPACE || st == TILE_ERROR_DEVICE_FAULT)
+        return false;
+    p->for_now = st == TILE_ERROR_OUT_OF_MEMORY;
+    if (!p->for_now && p->decision) atomic_store_explicit(&p->decision->given_up, true, memory_order_relaxed);
+    return true;
 }
 
 bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l, Pitch *p)
@@ -189,13 +200,15 @@ bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchAr
     memcpy(words + k->key_words, l->dims, (size_t)k->n_dims * sizeof *l->dims);
     words[n_words - 2] = asked;
     words[n_words - 1] = p->bytes;
-    const struct PitchDecision *known =
+    struct PitchDecision *known =
         recall(atomic_load_explicit(&k->decisions, memory_order_acquire), words, n_words);
     Deciding d = { .k = k, .m = kernel_device_model(k), .args = args, .l = l };
     PitchForm form = known ? known->form : decide(&d, words, asked);
-    if (!known && !d.no_memory) remember(k, (struct PitchDecision){ .form = form }, words, n_words);
-    pitch_find(k, l, &form, p);
+    if (!known && !d.no_memory) known = remember(k, &form, words, n_words);
     p->for_now = d.no_memory;
+    if (known && atomic_load_explicit(&known->given_up, memory_order_relaxed)) return false;
+    pitch_find(k, l, &form, p);
+    p->decision = known;
     memcpy(p->args, args, n * sizeof *args);
     pitch_place(p, l, (char *)(uintptr_t)4096);
     return p->n > 0 && k->context->driver->ops->scratch_there(k->context->driver);

@@ -41,9 +41,10 @@ typedef struct PitchedTensor {
 
 typedef struct Pitch {
     int n;
-    bool for_now;        /* there was no memory to decide: a later launch may copy what this one does not */
-    size_t bytes;        /* of all copies */
-    tile_kernel *kernel; /* that runs on them */
+    bool for_now; /* there was no memory for it: a later launch may copy what this one does not */
+    struct PitchDecision *decision; /* NULL: it is not kept */
+    size_t bytes;                   /* of all copies */
+    tile_kernel *kernel;            /* that runs on them */
     ConvertedForm *converted;
     PitchedTensor tensor[MOST_PITCHED];
     tile_arg args[MAX_PARAMS]; /* of the launch on the copies */
@@ -52,6 +53,11 @@ typedef struct Pitch {
 /* Whether a launch with these arguments, read into `l`, copies tensors first; *p then says which. The shapes
  * of `p->args` are those of `l`, and their addresses are placeholders (pitch_place). */
 bool pitch_wanted(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *l, Pitch *p);
+
+/* Whether the launch is to take the tensors as they are, since copying or the launch on the copies failed so.
+ * Not where the caller can mend it: a sealed context says what is missing, a workspace may be too small.
+ * Sets `for_now` where memory alone was missing; else later launches do not try again. */
+bool pitch_gives_up(Pitch *, tile_status);
 
 /* pitch_tensors.c: the tensors that this form copies; none if one of those that it converts cannot be. */
 void pitch_find(tile_kernel *, const LaunchArgs *, const PitchForm *, Pitch *);
@@ -82,7 +88,8 @@ void pitch_close_copies(tile_kernel *);
 void pitch_close_converter(tile_context *, ConvertedForm *);
 /* Whether one launch copies tensors i and i + 1. */
 bool pitch_go_together(const tile_kernel *, const Pitch *, int i);
-/* Copies and launches. False: there is no memory for it, and nothing was done. */
+/* Copies and launches. False: the launch is to take the tensors as they are, since there is no memory for the
+ * copies, or what makes them or runs on them fails. */
 bool pitch_launch(
     tile_kernel *, size_t n_args, const LaunchArgs *, Pitch *, const tile_launch_desc *, tile_status *);
 /* Compiles the kernels that copy. */

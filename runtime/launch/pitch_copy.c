@@ -349,6 +349,7 @@ bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, 
     Driver *driver = k->context->driver;
     void *memory;
     DriverError e;
+    p->for_now = true;
     if (ops->scratch_alloc(driver, p->bytes, desc->stream, &memory, &e)) return false;
     tile_launch_desc plain = { .struct_size = sizeof plain, .stream = desc->stream }, own = *desc;
     own.struct_size = sizeof own;
@@ -357,5 +358,6 @@ bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, 
     if (!*st) *st = launch_as_given(p->kernel, p->args, n_args, &own);
     tile_status freed = ops->scratch_free(driver, memory, desc->stream, &e);
     if (freed && !*st) *st = context_driver_fail(k->context, freed, &e, k->title);
+    else if (pitch_gives_up(p, *st)) return false;
     return true;
 }

@@ -145,8 +145,10 @@ static tile_status look_at(Preparing *p)
     if (!st) st = kernel_bind(k, p->args, n, &l);
     if (st || !pitch_wanted(k, p->args, n, &l, &pitch)) return st ? st : look_for(p, &l);
     tile_status copies = pitch_compile(k, &l, &pitch);
+    if (pitch_gives_up(&pitch, copies)) return look_for(p, &l);
     st = kernel_bind(pitch.kernel, pitch.args, n, &copied);
     if (!st) st = pitch.kernel == k ? look_for(p, &copied) : compile_converted(p, pitch.kernel, &copied);
+    if (pitch.kernel != k && pitch_gives_up(&pitch, st)) return look_for(p, &l);
     return st ? st : copies;
 }
 

@@ -21,7 +21,7 @@ static tile_status answer(tile_kernel *k, const LaunchArgs *a, Answer *out)
     return TILE_OK;
 }
 
-/* Where a launch copies tensors first, the answer is the one for the copies. */
+/* Where a launch copies tensors first, the answer is the one for the copies, if they can be made. */
 static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
 {
     LAUNCH_ARGS(a, k);
@@ -32,7 +32,8 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
     if (st || !pitch_wanted(k, args, n_args, &a, &p)) return st ? st : answer(k, &a, out);
     st = pitch_compile(k, &a, &p);
     if (!st) st = kernel_bind(p.kernel, p.args, n_args, &copied);
-    return st ? st : answer(p.kernel, &copied, out);
+    if (!st) st = answer(p.kernel, &copied, out);
+    return pitch_gives_up(&p, st) ? answer(k, &a, out) : st;
 }
 
 tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_args)

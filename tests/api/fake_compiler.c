@@ -2,6 +2,7 @@
  * compiler makes is the text of the program behind a mark. */
 #define _GNU_SOURCE
 #include "fake_driver.h"
+#include <stdbool.h>
 #include <stdio.h>
 
 typedef struct Program {
@@ -60,14 +61,17 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
     if (fake.crash_arch[0] && strstr(all, fake.crash_arch)) abort();
     WRITE_DOWN(f->compiles++, memcpy(f->options, all, sizeof all),
         snprintf(f->program, sizeof f->program, "%s", q->text));
-    if (fake.compile_error[0]) snprintf(q->log, sizeof q->log, "%s", fake.compile_error);
+    bool fails = fake.compile_error[0] || (fake.fails_at && fake.compiles == fake.fails_at);
+    if (fails)
+        snprintf(q->log, sizeof q->log, "%s",
+            fake.compile_error[0] ? fake.compile_error : "error: no such luck\n");
     else
         snprintf(q->log, sizeof q->log, "%s%sptxas info    : Used %d %s",
             "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function "
             "properties for k\n",
             resources(q->text), fake.used ? fake.used : 40,
             "registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
-    return fake.compile_error[0] ? 6 : 0;
+    return fails ? 6 : 0;
 }
 
 EXPORT int N(nvrtcDestroyProgram, hiprtcDestroyProgram)(void **p)

@@ -31,6 +31,7 @@ typedef struct FakeState {
     int spills;              /* bytes */
     int used;                /* registers of a thread, and other kernels spill nothing; 0: 40, and 12 bytes */
     char compile_error[256]; /* the compiler fails with this log */
+    int fails_at;            /* the number of the one compilation that fails; 0: none does */
     int capturing;
     int captured_globally; /* by another thread: forbidden is what waits or allocates, except in a relaxed
                               thread, and all that is done in the default stream */

@@ -1,5 +1,6 @@
 /* test_computed.c: operands that a launch computes ahead (pitch_copy.c, converted.c), on the fake CUDA
- * driver: inputs in any order of axes, and launches of one kernel with other constants. */
+ * driver: inputs in any order of axes, launches of one kernel with other constants, and kernels that do not
+ * compile. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "runtime/launch/pitch.h"
@@ -108,8 +109,43 @@ static void test_anew(void)
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
+/* What computes the operand, or the kernel on it, does not compile: the launch takes the inputs as they are,
+ * and so do those behind it, without compiling again. */
+static void test_given_up(void)
+{
+    enum { N = 4096, EACH = 2 };
+    int64_t shape[2] = { N, N }, strides[2] = { N, 1 };
+    tile_tensor t[4];
+    tile_arg args[4];
+    for (int i = 0; i < 4; i++) {
+        t[i] = (tile_tensor){ (char *)((uintptr_t)memory + ((uintptr_t)i << 28)), shape, strides, -1,
+            TILE_NONE };
+        args[i] = tile_arg_tensor(&t[i]);
+    }
+    for (int way = 0; way < 2 * EACH; way++) {
+        tile_kernel *k;
+        tile_variant_info v = { .struct_size = sizeof v };
+        if (!begin()) return;
+        OK(ctx, kernel_of(ctx, gated, "gemm", NULL, 0, &k));
+        fake->fails_at = 1 + way % EACH;
+        if (way < EACH) OK(ctx, tile_kernel_variant(k, args, 4, &v));
+        for (int again = 0; again < 3; again++) {
+            launched = 0;
+            OK(ctx, tile_launch(k, args, 4, NULL));
+            CU_ASSERT_EQUAL(fake->compiles, fake->fails_at + 1);
+            CU_ASSERT_EQUAL(launched, way == 2 * EACH - 1 && !again ? 2 : 1); /* the operand was computed */
+        }
+        tile_kernel_destroy(k);
+        tile_context_destroy(ctx);
+        CU_ASSERT_EQUAL(fake->live_modules, 0);
+        CU_ASSERT_EQUAL(fake->live_memory, 0);
+        CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "turned", test_turned }, { "anew", test_anew } };
+    static const UnitTest tests[] = { { "turned", test_turned }, { "anew", test_anew },
+        { "given_up", test_given_up } };
     return unit_run("computed", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

@@ -57,6 +57,25 @@ has '^  spills +not counted at -O0$'
 "$tilec" explain "$k/vector_add.tile" --target=cuda:sm_80 -D T=f32 -o out.txt || fail "vector_add"
 has '^every program: the whole program$'
 
+# as a launch on a GPU, rows of known extents have no gaps and become one axis; emitted text and CPU launches promise nothing of the kind
+cat >groups.tile <<'END'
+kernel groups(in f32 X[N, G, C, S], out f32 Y[N, G, C, S]) grid (G, N)
+{
+    let (g, n) = program_id();
+    let x = load(X[n, g, :, :]);
+    store(Y[n, g, :, :], x - sum(x) / f32(C * S));
+}
+END
+for target in cuda:sm_90a cpu; do
+    for known in '-D C=8 -D S=100' '-D C=8 -D S=100 --assume=any'; do
+        # shellcheck disable=SC2086
+        "$tilec" explain groups.tile $known --target=$target -o out.txt || fail "groups $known for $target"
+        if [ "$target $known" = 'cuda:sm_90a -D C=8 -D S=100' ]; then has '^  flatten '; else grep -q '^  flatten ' out.txt && fail "flatten with $known for $target"; fi
+    done
+done
+"$tilec" groups.tile -D C=8 -D S=100 --target=cuda:sm_90a -o groups.cu || fail "groups as text"
+grep -q '[*] (i32)X_stride2' groups.cu || fail "text for launchers that do not look for gaps relies on there being none"
+
 # what a named card would choose: the configuration, its time, what bounds it; then that configuration is explained
 "$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 -o out.txt || fail "gemm on an H100"
 has '^gemm<.*> for cuda:sm_90a$'

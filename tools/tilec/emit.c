@@ -40,13 +40,13 @@ const char *variant_symbol(Arena *a, const Variant *v)
     return t.data;
 }
 
-const LaunchFacts *emit_assumed(Input *in, const Variant *v)
+const LaunchFacts *emit_assumed(Input *in, const Variant *v, unsigned others)
 {
     const char *assume = args_last(in->args, FLAG_ASSUME, "best");
     return input_facts(in, v,
         !strcmp(assume, "any")       ? ASSUME_ANY
-        : !strcmp(assume, "aligned") ? ASSUME_ALIGNED
-                                     : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);
+        : !strcmp(assume, "aligned") ? ASSUME_ALIGNED | others
+                                     : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE | others);
 }
 
 static bool compiled(
@@ -55,7 +55,7 @@ static bool compiled(
     CompileOptions mine = *o;
     mine.backend.emit = kind;
     mine.backend.symbol = symbol;
-    const LaunchFacts *facts = emit_assumed(in, v);
+    const LaunchFacts *facts = emit_assumed(in, v, 0);
     v = fit_autos(in, v, facts, o);
     const Diag *before = in->session.last_diag;
     CompileJob job = input_job(in, v, facts, &mine);
@@ -81,7 +81,7 @@ bool emit_cpu_use(Input *in, const Variant *v, const CompileOptions *o, CpuUse *
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
     Func *f;
-    const LaunchFacts *facts = emit_assumed(in, v);
+    const LaunchFacts *facts = emit_assumed(in, v, 0);
     v = fit_autos(in, v, facts, o);
     CompileJob job = input_job(in, v, facts, o);
     Module *m = compile_to_ir(&job, NULL, &f);

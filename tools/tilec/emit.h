@@ -30,5 +30,5 @@ bool emit_cpu_use(Input *, const Variant *, const CompileOptions *, CpuUse *);
 bool emit_compiler(Input *, const Target *);
 /* "attention_D64_CAUSALtrue": a C identifier. */
 const char *variant_symbol(Arena *, const Variant *);
-/* The promises of --assume about launches. */
-const LaunchFacts *emit_assumed(Input *, const Variant *);
+/* The promises of --assume about launches, and these others where it names any. */
+const LaunchFacts *emit_assumed(Input *, const Variant *, unsigned others);

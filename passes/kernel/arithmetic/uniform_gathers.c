@@ -56,13 +56,14 @@ static Value *number(Bounding *x, const Value *like, double n)
     return dtype_is_float(d) ? ir_const_float(&x->b, d, n) : ir_const_int(&x->b, d, (int64_t)n);
 }
 
-/* A constant of the tile's elements. */
+/* A constant of the tile's elements that is exact as a double. */
 static bool constant_of(const Value *v, double *n)
 {
+    const int64_t most = (int64_t)1 << 53;
     int64_t i;
     while (v->def && (v->def->op == OP_SPLAT || op_has(v->def->op, OPF_WHOLE))) v = ir_operand(v->def, 0);
     if (ir_is_const_float(v, n)) return *n == *n;
-    if (!ir_is_const(v, &i)) return false;
+    if (!ir_is_const(v, &i) || i > most || i < -most) return false;
     *n = (double)i;
     return true;
 }
@@ -77,39 +78,30 @@ static void widen(Bounding *x, Bounds *o)
     }
 }
 
-/* Whether the sum or difference is known to stay within 32 bits, as that of index tiles does. */
-static bool stays_small(Bounding *x, const Instr *i)
+/* Whether no element of the sum or difference wraps around. */
+static bool stays_within(Bounding *x, const Instr *i)
 {
-    if (kernel_is_cheap(&i->results[0])) return true;
     RangeInfo p = range_of(x->ranges, ir_operand(i, 0)), q = range_of(x->ranges, ir_operand(i, 1));
-    const int64_t most = 1 << 30;
-    return p.lo >= -most && p.hi <= most && q.lo >= -most && q.hi <= most;
+    const bool add = i->op == OP_ADD, narrow = i->results[0].type->dtype == DT_I32;
+    int64_t lo, hi, least = narrow ? INT32_MIN : INT64_MIN, most = narrow ? INT32_MAX : INT64_MAX;
+    return !(add ? __builtin_add_overflow(p.lo, q.lo, &lo) : __builtin_sub_overflow(p.lo, q.hi, &lo)) &&
+           !(add ? __builtin_add_overflow(p.hi, q.hi, &hi) : __builtin_sub_overflow(p.hi, q.lo, &hi)) &&
+           lo >= least && hi <= most;
 }
 
-/* A sum or a difference. Index tiles do not wrap around; what is computed of them in 32 bits might. */
+/* A sum or a difference. Where integers wrap around, those of all elements or of some do: the bounds hold
+ * unless one of them alone has wrapped, and then the upper one is below the other, since they are less than
+ * the range of the type apart. */
 static bool sum(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q, Bounds *o)
 {
-    bool add = i->op == OP_ADD;
-    Value *r[2][2] = { { p->lo, add ? q->lo : q->hi }, { p->hi, add ? q->hi : q->lo } };
-    if (is_float(p->lo)) {
-        double n;
-        if (!constant_of(ir_operand(i, 1), &n) && !(add && constant_of(ir_operand(i, 0), &n))) return false;
-    } else if (!is_counted(p->lo)) return false;
-    o->lo = ir_bin(&x->b, i->op, r[0][0], r[0][1]);
-    o->hi = ir_bin(&x->b, i->op, r[1][0], r[1][1]);
-    if (p->lo->type->dtype != DT_I32 || stays_small(x, i)) return true;
+    bool add = i->op == OP_ADD, real = is_float(p->lo);
     double n;
-    if (constant_of(ir_operand(i, 1), &n)) { /* one side might wrap around, and would pass the operand */
-        bool up = (n > 0) == add;
-        o->ok = both(x, o->ok, ir_bin(&x->b, up ? OP_GE : OP_LE, up ? o->hi : o->lo, up ? p->hi : p->lo));
-        return true;
-    }
-    for (int side = 0; side < 2; side++) {
-        Value *wide =
-            ir_bin(&x->b, i->op, ir_cast(&x->b, r[side][0], DT_I64), ir_cast(&x->b, r[side][1], DT_I64));
-        Value *same = ir_bin(&x->b, OP_EQ, wide, ir_cast(&x->b, side ? o->hi : o->lo, DT_I64));
-        o->ok = both(x, o->ok, same);
-    }
+    if (real && !constant_of(ir_operand(i, 1), &n) && !(add && constant_of(ir_operand(i, 0), &n)))
+        return false;
+    if (!real && !is_counted(p->lo)) return false;
+    o->lo = ir_bin(&x->b, i->op, p->lo, add ? q->lo : q->hi);
+    o->hi = ir_bin(&x->b, i->op, p->hi, add ? q->hi : q->lo);
+    if (!real && !stays_within(x, i)) o->ok = both(x, o->ok, ir_bin(&x->b, OP_LE, o->lo, o->hi));
     return true;
 }
 
@@ -134,7 +126,7 @@ static bool magnitude(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
     if (!is_float(p->lo) && !is_counted(p->lo)) return false;
     o->lo = ir_bin(&x->b, OP_MAX, ir_bin(&x->b, OP_MAX, p->lo, more), zero);
     o->hi = ir_bin(&x->b, OP_MAX, less, p->hi);
-    if (!is_float(p->lo) && !kernel_is_cheap(ir_operand(i, 0))) /* the least integer has no magnitude */
+    if (!is_float(p->lo) && range_of(x->ranges, ir_operand(i, 0)).lo <= INT32_MIN) /* it has no magnitude */
         o->ok = both(x, o->ok, ir_bin(&x->b, OP_GT, p->lo, number(x, p->lo, -2147483647.0)));
     return true;
 }
@@ -161,8 +153,12 @@ static bool cast(Bounding *x, const Instr *i, const Bounds *p, Bounds *o)
         return dtype_is_float(to) || to == DT_I32 || to == DT_I64;
     }
     bool ints = (from == DT_I32 || from == DT_I64) && (to == DT_I64 || to == from);
-    if (from == DT_I64 && to == DT_I32) { /* positions of 32 bits */
-        if (!kernel_is_cheap(ir_operand(i, 0))) return false;
+    if (from == DT_I64 && to == DT_I32) {
+        RangeInfo r = range_of(x->ranges, ir_operand(i, 0));
+        if (r.lo < INT32_MIN)
+            o->ok = both(x, o->ok, ir_bin(&x->b, OP_GE, p->lo, number(x, p->lo, INT32_MIN)));
+        if (r.hi > INT32_MAX)
+            o->ok = both(x, o->ok, ir_bin(&x->b, OP_LE, p->hi, number(x, p->hi, INT32_MAX)));
         ints = true;
     }
     if (!ints && !((from == DT_I32 || from == DT_F32) && (to == DT_I32 || to == DT_F32))) return false;

@@ -112,12 +112,20 @@ static bool renames(const Strips *x, const Instr *convert)
     return way && way->kind <= LAYOUT_CONVERT_REGISTERS;
 }
 
+bool strips_gather(const Func *f, const Instr *i)
+{
+    MemParts m;
+    return i->op == OP_GATHER && ir_mem_parts(i, &m) && !m.mask && !m.token &&
+           f->params[m.param].kind == PARAM_IN && m.result->type->kind == TYPE_TILE && m.result->type->layout;
+}
+
 /* Whether the operation can be done for a strip, given strips of its operands. */
 static bool can_cut(const Strips *x, const Instr *i)
 {
     if (i->op == OP_CONVERT) return renames(x, i);
     return op_info[i->op].flags & OPF_ELEM || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
            i->op == OP_SPLAT || i->op == OP_ARANGE || only_reads(x, i) ||
+           (x->gathers && strips_gather(x->h.f, i)) ||
            (i->op == OP_RING_READ && ring_tiles_index(&x->rings, ir_result(i)) >= 0);
 }
 
@@ -311,6 +319,9 @@ static Value *strip_of(Strips *x, Builder *b, Value *v, int axis)
     return x->strip[v->id];
 }
 
+/* Whether registers hold whole words of the type, as what is opaque has. */
+static bool has_words(DType d) { return d != DT_BOOL && dtype_bytes(d) <= 4; }
+
 /* Makes the strip of the roots. */
 static void cut_strip(Strips *x, Builder *b, Value **part, size_t n)
 {
@@ -322,7 +333,10 @@ static void cut_strip(Strips *x, Builder *b, Value **part, size_t n)
     b->loc = x->roots.data[0]->def->loc;
     for (size_t k = 0; k < x->roots.len; k++) {
         Value *v = x->roots.data[k];
-        part[k * n + (size_t)(x->start / x->extent)] = strip_of(x, b, v, x->axis[v->id]);
+        Value *strip = strip_of(x, b, v, x->axis[v->id]);
+        if (x->apart && has_words(strip->type->dtype))
+            strip = ir_emit(b, OP_OPAQUE, &strip, 1, NO_ATTRS, strip->type);
+        part[k * n + (size_t)(x->start / x->extent)] = strip;
     }
 }
 

@@ -1,5 +1,6 @@
 /* strips.h: operations on tiles done for strips of an axis, one after the other (strips.c). The passes that
- * use it say which operations, and how wide strips are: column_strips.c, load_strips.c. */
+ * use it say which operations, and how wide strips are: column_strips.c, load_strips.c,
+ * gather_strips.c. */
 #pragma once
 #include "passes/kernel/layout/guarded_load.h"
 #include "passes/kernel/layout/ring_tiles.h"
@@ -21,6 +22,8 @@ typedef struct Strips {
     Value **strip;        /* by value: of the strip that is made */
     Value **token;        /* by value: of the last strip that was loaded of it */
     int64_t start;        /* of that strip */
+    bool gathers;         /* cuts gathers, too */
+    bool apart;           /* the C compiler moves no part of a strip behind the next one */
     RingTiles rings;      /* tiles that come through rings, which are cut too; empty: they are read whole */
     VEC(RingStrip) order; /* in which strips read them */
 } Strips;
@@ -47,6 +50,8 @@ void strips_find_roots(Strips *, Instr *from);
 /* Finds what members read and nobody else. */
 void strips_find_taken(Strips *);
 static inline bool strips_is_load(const Instr *i) { return i->op == OP_LOAD || kernel_guarded_load(i); }
+/* A gather of a tile of a tensor that is only read, without a mask. */
+bool strips_gather(const Func *, const Instr *);
 /* Whether the value is made for each strip. */
 bool strips_is_cut(const Strips *, const Value *);
 /* Adds what is held for strips of a value along the axis, once. Ended by strips_clear. */

@@ -77,6 +77,11 @@ static void print_census(Explain *x, const Census *before, const Census *after)
             text_printf(x->out, "  %-22s %5d -> %d\n", rows[i].name, rows[i].before, rows[i].after);
 }
 
+/* The promises of a launch of the library, of which code is explained: on a GPU it also tells of rows without
+ * gaps. */
+static const LaunchFacts *launched_facts(const Explain *x, const Variant *v)
+{ return emit_assumed(x->in, v, x->o.target->kind == TARGET_CPU ? 0 : ASSUME_DENSE); }
+
 static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
 {
     CompileOptions o = x->o;
@@ -150,7 +155,7 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
     if (x->card) {
         CostDevice device = device_of_model(x->card, x->o.target);
         if (!(x->v = chosen_on(x->in, x->v, &x->o, &device, x->out))) return false;
-        x->facts = emit_assumed(x->in, x->v);
+        x->facts = launched_facts(x, x->v);
     } else {
         const Variant *v = x->v;
         size_t n = v->n;
@@ -272,7 +277,7 @@ static bool add_steps(Explain *x, const Variant *v)
         PassReport report = { 0 };
         *of = *x;
         of->v = step_variant(s, v, l, step);
-        of->facts = emit_assumed(x->in, of->v);
+        of->facts = launched_facts(x, of->v);
         of->o.passes.skip = both(s, x->o.passes.skip, step->skip);
         of->o.passes.with = both(s, x->o.passes.with, step->with);
         if (step->remap) of->o.passes.remap = step->remap;
@@ -298,7 +303,7 @@ static int explain_target(Explain *x, const Target *target, Outputs *outputs, si
         Timeline line = { 0 };
         Explained *e = arena_new(&in->session.arena, Explained);
         x->v = &list.data[i];
-        x->facts = emit_assumed(in, x->v);
+        x->facts = launched_facts(x, x->v);
         if ((*n)++) text_putc(x->out, '\n');
         if (!explain_variant(x, e, &line)) return EXIT_INPUT;
         if (args_has(in->args, FLAG_PLOT) && *n > 1) return one_only(x, "--plot", list.len);

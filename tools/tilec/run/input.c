@@ -249,6 +249,25 @@ static bool has_sign(const FrontParam *p)
 static bool is_absent(const Variant *v, const FrontParam *p)
 { return p->optional && frontend_absent(v->bindings, v->n, p->name); }
 
+static bool bound_to(const Variant *v, const char *dim)
+{
+    for (size_t b = 0; b < v->n; b++)
+        if (!strcmp(v->bindings[b].name, dim)) return true;
+    return false;
+}
+
+/* The axes in front of the last one whose strides follow from extents that the variant knows, as those of a
+ * launch (KernelParam.dense). */
+static int dense_axes(const Variant *v, const FrontParam *p)
+{
+    int n = 0;
+    for (int a = p->rank - 1; a > 0 && !v->kernel->products; a--, n++)
+        if (!p->dims[a].name || !p->dims[a - 1].name || !bound_to(v, p->dims[a].name) ||
+            !bound_to(v, p->dims[a - 1].name))
+            break;
+    return n;
+}
+
 const LaunchFacts *input_facts(Input *in, const Variant *v, unsigned assume)
 {
     const FrontKernel *k = v->kernel;
@@ -274,6 +293,7 @@ const LaunchFacts *input_facts(Input *in, const Variant *v, unsigned assume)
         params[n++] =
             aligned ? (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 }
                     : (ParamFacts){ .unit_axis = -1, .sign = -1 };
+        if (aligned && (assume & ASSUME_DENSE)) params[n - 1].dense = dense_axes(v, p);
         const FrontDim *last = p->rank && (assume & ASSUME_DIVISIBLE) ? &p->dims[p->rank - 1] : NULL;
         for (int d = 0; last && last->name && d < k->n_dims; d++) dim16[d] |= !strcmp(k->dims[d], last->name);
         if (last && last->derived >= 0) dim16[k->n_dims + last->derived] = true;
@@ -287,13 +307,6 @@ const char *assume_name(unsigned assume)
     static const char *const names[8] = { "any", "aligned", "any", "aligned_divisible", "positive",
         "aligned_positive", "positive", "aligned_divisible_positive" };
     return names[assume & 7];
-}
-
-static bool bound_to(const Variant *v, const char *dim)
-{
-    for (size_t b = 0; b < v->n; b++)
-        if (!strcmp(v->bindings[b].name, dim)) return true;
-    return false;
 }
 
 int input_assumptions(const Variant *v, bool divisible, unsigned out[6])

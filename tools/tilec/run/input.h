@@ -68,10 +68,17 @@ bool input_checker(Input *, bool output, CompileOptions *);
 
 /* The promises of a launch about a kernel's arguments, as bits. ALIGNED: addresses and strides are multiples
  * of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits. DIVISIBLE: the extents of
- * last axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. */
-typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED = 1, ASSUME_DIVISIBLE = 2, ASSUME_POSITIVE = 4 } Assume;
+ * last axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. DENSE: rows of
+ * known extents lie without gaps, of which launches of the library tell and launchers of objects do not. */
+typedef enum Assume {
+    ASSUME_ANY,
+    ASSUME_ALIGNED = 1,
+    ASSUME_DIVISIBLE = 2,
+    ASSUME_POSITIVE = 4,
+    ASSUME_DENSE = 8
+} Assume;
 const LaunchFacts *input_facts(Input *, const Variant *, unsigned assume);
-/* "any", "aligned_positive". */
+/* "any", "aligned_positive"; DENSE has no word. */
 const char *assume_name(unsigned);
 /* The promises worth a variant of their own, the strongest first; ends with ASSUME_ANY. `divisible`: those
  * with it as well. At most 6. */
