@@ -258,10 +258,6 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, Index *const *coords, const void *type);
 
-/* Computes the block of n elements' random bits (4 or 2; emit_run.h), of the seed args[0] and the first
- * counter args[1], and gives expressions of its words. */
-void emit_random_block(Emit *, const char *const *args, int n, const char **words);
-
 /* Evaluates any tile into the array `to` of the given layout. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 /* Writes a tile to the shared tile at `base`, in vectors. */

@@ -205,6 +205,12 @@ bool kernel_order_replaces_remap(KernelPlan *);
 /* Computes the coordinates of the program at position `linear`. The order is one that a schedule gives, or
  * one derived from the kernel's loops. False: no order is better than that of the program ids. */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
+/* scattered_rows.c: whether programs that differ in the second axis of the grid alone change the same row of
+ * a tensor at places that they load; and their coordinates in an order that takes these together, where rows
+ * are long. `axes`: of the grid, of which each value follows, by its id. */
+bool kernel_scatters_rows(const Func *, const KernelPlan *, const unsigned *axes, int rank);
+void kernel_along_rows(
+    Func *, const KernelPlan *, const unsigned *axes, Builder *, Value *linear, Value **coord);
 /* The operand's axis that becomes `axis` of the result of a reshape or permute; -1: the axis is merged from
  * several axes, or is a part of one. */
 int kernel_axis_before(const Instr *, int axis);

@@ -149,7 +149,7 @@ static void compute(void *user, const Instr *i, int x)
     const Instr *partner = sincos_partner(e, i, q->mark);
     int of_block = random_elements_of_block(e, i, q->l);
     e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, q->mark);
-    if (of_block > 1) emit_random_block(e, args, of_block, name);
+    if (of_block > 1) emit_random_block(e, i, q->l, q->loop ? "i" : str(e, "%d", q->group), args, name);
     else if (partner)
         *name = emit_sincos(e, i, partner, x, args[0], &q->names[ir_result(partner)->id * 4 + (uint32_t)x]);
     else {
@@ -247,6 +247,7 @@ Instr *emit_run(Emit *e, Instr *first)
     q.names = arena_array(&e->s->arena, const char *, e->n_values * 4);
     find_arms(&q);
     arms_begin(&q.arms, e, q.last);
+    declare_random_blocks(e, q.first, q.last, q.mark, q.l);
     int n = (int)layout_regs(q.l), groups = (n + q.p - 1) / q.p;
     q.loop = n % q.p == 0 && groups > 1;
     if (q.loop) begin_unrolled(e, "i", groups);

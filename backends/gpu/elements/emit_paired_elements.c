@@ -66,7 +66,7 @@ void paired_elements(Paired *r, const Instr *i)
         }
         for (int k = 0; k < i->n_operands; k++) args[k] = paired_element(r, ir_operand(i, k), x);
         if (of_block > 1) {
-            emit_random_block(e, args, of_block, &r->elem[v->id * 4 + (uint32_t)x]);
+            emit_random_block(e, i, r->l, r->loop ? "i" : "0", args, &r->elem[v->id * 4 + (uint32_t)x]);
             continue;
         }
         const char **other = &r->elem[ir_result(partner)->id * 4 + (uint32_t)x];

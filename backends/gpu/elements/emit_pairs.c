@@ -455,6 +455,7 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
         if (i == last) break;
     }
     arms_begin(&r.arms, e, last);
+    declare_random_blocks(e, first, last, mark, r.l);
     if (r.loop) begin_unrolled(e, "i", n / r.p);
     else {
         line(e, "{");

@@ -14,10 +14,19 @@ bool sincos_is_done(const Instr *i, const Instr *partner);
 /* Declares element x of both, whose operand is `arg`. Returns the name of i's, and that of the other. */
 const char *emit_sincos(
     Emit *, const Instr *i, const Instr *partner, int x, const char *arg, const char **other);
-/* How many elements that follow each other in registers take their random bits from one block
- * (emit_random.c): 4 or 2 that are side by side along an axis along which the counter counts from a multiple
- * of as many; or 1. */
+/* How many elements that follow each other in registers take their random bits together (emit_random.c): 4 or
+ * 2 that are side by side along an axis along which the counter counts from a multiple of as many; 4 where it
+ * counts from anywhere; or 1. */
 int random_elements_of_block(Emit *, const Instr *, const Layout *);
+/* In how many steps of four, at most, elements lie side by side whose counter begins anywhere; 0: it begins
+ * at multiples of four, or elements are computed one by one. */
+int random_steps(Emit *, const Instr *, const Layout *);
+/* Declares in front of a run the blocks that its steps hand on. */
+void declare_random_blocks(Emit *, const Instr *first, const Instr *last, uint32_t mark, const Layout *);
+/* Computes the random bits of so many elements of one step, of the seed args[0] and the first counter
+ * args[1], and gives expressions of them. */
+void emit_random_block(
+    Emit *, const Instr *, const Layout *, const char *step, const char *const *args, const char **words);
 /* emit_element.c: whether the operation makes a float of a byte, and does not have it done by the unit that
  * converts, which takes four times as long as others; the float of the byte at register i of a tile that is
  * held in words, NULL: it is not. */

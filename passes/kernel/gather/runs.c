@@ -145,6 +145,46 @@ bool kernel_counts_along(const Func *f, const Value *v, int axis, int n)
     return run_of(&c, v, axis) & RUN_COUNTS;
 }
 
+static bool counts_on(Runs *, const Value *, int axis);
+
+/* A sum of what counts and what is equal, or a difference. */
+static bool sum_counts_on(Runs *c, const Instr *i, int axis)
+{
+    const Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
+    if (dtype_bits(ir_result(i)->type->dtype) < 64 && !range_exact(*c->ranges, ir_result(i))) return false;
+    if (run_of(c, y, axis) & RUN_EQUAL) return counts_on(c, x, axis);
+    return i->op == OP_ADD && run_of(c, x, axis) & RUN_EQUAL && counts_on(c, y, axis);
+}
+
+static bool cast_counts_on(Runs *c, const Instr *i, int axis)
+{
+    const Value *x = ir_operand(i, 0);
+    DType to = ir_result(i)->type->dtype;
+    bool keeps = dtype_bits(to) == 64 || range_fits(range_of(*c->ranges, x), to);
+    return keeps && dtype_is_int(to) && dtype_is_int(x->type->dtype) && counts_on(c, x, axis);
+}
+
+static bool counts_on(Runs *c, const Value *v, int axis)
+{
+    const Instr *i = v->def;
+    if (axis == ALONG_NONE || v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return false;
+    if (!i || --c->left < 0) return false;
+    if (run_of(c, v, axis) & RUN_COUNTS || i->op == OP_ARANGE) return true;
+    if (i->op == OP_ADD || i->op == OP_SUB) return sum_counts_on(c, i, axis);
+    if (i->op == OP_CAST) return cast_counts_on(c, i, axis);
+    bool split = i->op == OP_RESHAPE && position_axis(ir_operand(i, 0)->type, v->type, 0) == -2;
+    bool shape = (i->op == OP_RESHAPE && !split) || i->op == OP_BROADCAST || i->op == OP_PERMUTE;
+    if (!shape && i->op != OP_CONVERT && i->op != OP_MATERIALIZE && i->op != OP_OPAQUE) return false;
+    return counts_on(c, ir_operand(i, 0), shape ? axis_before(i, axis) : axis);
+}
+
+bool kernel_counts_on(const Func *f, Ranges **ranges, const Value *v, int axis, int n)
+{
+    Runs c = { .f = f, .ranges = ranges, .n = n, .left = MOST_ASKED };
+    if (!*ranges) *ranges = ranges_new(f);
+    return dtype_is_int(v->type->dtype) && counts_on(&c, v, axis);
+}
+
 unsigned kernel_run(const Func *f, const Value *v, int axis, int n)
 {
     Ranges *ranges = NULL;

@@ -12,6 +12,9 @@ enum {
 unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
 /* Whether runs of n elements along the axis count by ones, wherever they begin. */
 bool kernel_counts_along(const Func *, const Value *tile, int axis, int n);
+/* Whether element k of such a run is the first + k also where the values are made 64 bits wide: nothing on
+ * the way wraps to fewer bits within a run, wherever it begins. */
+bool kernel_counts_on(const Func *, Ranges **, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
 int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);

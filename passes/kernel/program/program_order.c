@@ -18,6 +18,9 @@
  * first. Two programs that write parts of one sector then run together, and the sector leaves L2 as a
  * whole.
  *
+ * Scattered rows: without products, programs that change one row of a tensor at places that they load come
+ * together, so that L2 holds the rows that are changed (scattered_rows.c).
+ *
  * Chains: where programs wait for those before them on the first axis, for no others, and multiply in loops,
  * programs of several chains whose streams fit L2 together come in turn, the first of each chain first. Else
  * the programs of one chain start together, and each waits until those in front of it have begun.
@@ -374,7 +377,9 @@ static int derive(ProgramOrder *c, int *n)
         Splits s = { .c = c, .axis = UNKNOWN };
         ir_walk(c->f->body, visit_store, &s);
         *n = s.axis;
-        return s.axis > 0 && !s.products ? ORDER_FIRST : ORDER_IDS;
+        if (s.products) return ORDER_IDS;
+        if (s.axis > 0) return ORDER_FIRST;
+        return kernel_scatters_rows(c->f, c->p, c->axes, c->rank) ? ORDER_SCATTERED : ORDER_IDS;
     }
     if (c->work_axis != UNKNOWN && c->rank > 1) {
         *n = c->work_axis;
@@ -398,6 +403,10 @@ static bool legal(ProgramOrder *c, const Decision *d)
     if (ir_waits_for_programs(c->f))
         return schedule_refuse(c->p, d,
             "its programs wait for others, and only those that start in the order of their numbers may");
+    if (d->form == ORDER_SCATTERED)
+        return kernel_scatters_rows(c->f, c->p, c->axes, c->rank) ||
+               schedule_refuse(
+                   c->p, d, "no programs of a grid of two axes change rows at places that they load");
     if (d->form == ORDER_REMAP)
         return c->f->remap ||
                schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");
@@ -475,6 +484,10 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
         axis_first(&c, b, linear, n, coord);
         p->schedule = arena_printf(&s->arena, "%s  order: grid axis %d first, along what is stored\n",
             p->schedule ? p->schedule : "", n);
+    } else if (form == ORDER_SCATTERED) {
+        kernel_along_rows(f, p, c.axes, b, linear, coord);
+        p->schedule = arena_printf(
+            &s->arena, "%s  order: programs of one scattered row together\n", p->schedule ? p->schedule : "");
     } else {
         grouped_rows(b, linear, n, coord);
         p->schedule =
