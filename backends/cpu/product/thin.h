@@ -123,7 +123,7 @@ LLVMValueRef thin_sums_of_lanes(Thin *, LLVMValueRef *v, int n);
 LLVMValueRef thin_add(Thin *, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef thin_add_halves(Thin *, LLVMValueRef a, LLVMValueRef b, int block);
 LLVMValueRef thin_sums_within(Thin *, const LLVMValueRef *v);
-void thin_turn_sums(Thin *, LLVMValueRef *v);
+void thin_transpose_sums(Thin *, LLVMValueRef *v);
 
 /* thin_dots.c: packs the few columns of B as rows; the product in dots. */
 void thin_columns_as_rows(Thin *);

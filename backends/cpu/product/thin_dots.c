@@ -300,7 +300,7 @@ static void dot_block(Thin *t, LLVMValueRef column)
             v[k * ROWS_OF_BLOCK + c] = thin_add_halves(t, of[0][k], of[1][k], t->lanes);
     }
     t->fetched = false;
-    for (int k = 0; k < groups; k++) thin_turn_sums(t, v + k * ROWS_OF_BLOCK);
+    for (int k = 0; k < groups; k++) thin_transpose_sums(t, v + k * ROWS_OF_BLOCK);
     for (int r = 0; r < t->rows; r++) {
         LLVMValueRef x = v[r];
         if (t->s->acc)

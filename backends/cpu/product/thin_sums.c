@@ -67,7 +67,7 @@ LLVMValueRef thin_sums_within(Thin *t, const LLVMValueRef *v)
 }
 
 /* Turns the matrix of four rows that each half of four vectors has. */
-void thin_turn_sums(Thin *t, LLVMValueRef *v)
+void thin_transpose_sums(Thin *t, LLVMValueRef *v)
 {
     Gen *g = t->g;
     LLVMValueRef x[ROWS_OF_BLOCK];
