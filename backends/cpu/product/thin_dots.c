@@ -270,12 +270,24 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
     gen_loop_end(g, &l);
 }
 
+/* Adds the products of one column after the other: two products, whose windows are one step deep, would
+ * otherwise keep the sums of pairs of all columns. */
+static void one_by_one(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    fetch_lines(t, gen_int(t->g, 0), column, columns, dot_width(t));
+    t->fetched = true;
+    for (int c = 0; c < columns; c++)
+        thin_add_dots(t, gen_iadd(t->g, column, gen_int(t->g, c)), 1, acc + c * t->rows);
+    t->fetched = false;
+}
+
 /* The sums of `columns` columns from `column` on, of some rows. */
 static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     LLVMValueRef acc[MAX_SUMS];
     thin_load_lanes(t, column, columns, acc);
-    thin_add_dots(t, column, columns, acc);
+    if (t->pairs && t->with && t->whole && dot_width(t) == t->k) one_by_one(t, column, columns, acc);
+    else thin_add_dots(t, column, columns, acc);
     if (t->s->lanes) thin_store_lanes(t, column, columns, acc);
     else put_all(t, column, columns, acc);
 }
