@@ -111,9 +111,8 @@ static int64_t extent_of(const Weights *w, const Type *t, int axis)
     MemParts m;
     if (t->rank != 2 || !w->tiles.store || !ir_mem_parts(w->tiles.store, &m)) return 0;
     const Type *stored = m.values[0]->type;
-    bool same = same_sides(t, stored, false), transposed = same_sides(t, stored, true);
-    if (!same && !transposed) return 0;
-    if (transposed && m.values[0]->def && m.values[0]->def->op == OP_PERMUTE) same = false;
+    bool same = same_sides(t, stored, false);
+    if (!same && !same_sides(t, stored, true)) return 0;
     return w->dims[w->f->params[m.param].dims[same ? axis : 1 - axis]];
 }
 
