@@ -106,6 +106,7 @@ static bool compile(
     if (o->opt_level > 0) cpu_as_written(f, cpu);
     if (o->opt_level > 0) kernel_reciprocal(f, false);
     if (o->opt_level > 0 && !o->checked) cpu_few_rows(s, f);
+    if (o->opt_level > 0 && !o->checked) cpu_few_columns(s, f, cpu);
     if (o->opt_level > 0 && !o->checked) cpu_deepen(s, f, cpu);
     Plan *p = cpu_plan(s, f, cpu, o);
     cpu_buffers(p);

@@ -29,6 +29,10 @@ if [ -f "${3:-}" ]; then
 fi
 # Rows of 128 bytes are read at a third of the speed of rows of 256.
 check 'TN=256, TK=128' gemm gemm M=1 N=4096 K=4096 T=i8 ACC=i32 TO=i32
+# Products of few rows end sooner than memory answers, so weights are asked for ahead (STAGES); and of a constant with two
+# values (TN) the other one is taken if it is better.
+said=$("$costs" --choose "$kernels/gemm_w4a8.tile" gemm_w4a8 cpu M=4 N=4096 K=4096 KHALF=2048 GROUPS=32 T=f16) || said="error"
+[[ $said == *TN=128,\ STAGES=3:* ]] || { echo "FAIL: gemm_w4a8: ${said%%:*}, expected TN=128, STAGES=3"; failed=1; }
 # Tiles that divide the image compute no columns beyond it.
 check 'TP=8, TQ=28, TC=64' conv2d conv2d_nhwc B=1 H=56 W=56 C=64 F=64 R=3 S=3 P=56 Q=56 T=f32
 check 'TF=128, TQ=28, TC=64' conv2d conv2d_nchw B=8 H=28 W=28 C=128 F=128 R=3 S=3 P=28 Q=28 T=f32

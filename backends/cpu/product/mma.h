@@ -116,6 +116,8 @@ bool in_place_window(const Func *, const Instr *mma, int64_t depth);
 void cpu_as_written(Func *, const CpuTarget *);
 /* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
 void cpu_few_rows(Session *, Func *);
+/* few_columns.c: turns the sums of products of few columns, before the plan. */
+void cpu_few_columns(Session *, Func *, const CpuTarget *);
 /* keep.c: the part of an operand B, in groups of rows, that programs pack: others find it packed. */
 double keep_grouped_part(const Func *, const Instr *mma);
 /* repeat.c: a loop of products by AMX gets several products in an iteration, before the plan. */

@@ -332,7 +332,7 @@ Step *mma_before(const Steps *in, const Step *s)
     const Type *x = ir_operand(before->instr, 0)->type, *y = ir_operand(s->instr, 0)->type;
     bool alike = before->thin == s->thin && before->mma == s->mma && x->dtype == y->dtype &&
                  x->shape[1] == y->shape[1];
-    return alike && s->thin == THIN_DOTS_OF_A && s->mma != MMA_I8_THIN && !before->with ? before : NULL;
+    return alike && s->thin != THIN_STRIPS && s->mma != MMA_I8_THIN && !before->with ? before : NULL;
 }
 
 void thin_emit(Gen *g, Step *s)

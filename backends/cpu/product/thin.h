@@ -21,6 +21,8 @@ static inline int most_sums(const CpuTarget *t)
 { return t->n_vector_regs >= 2 * MAX_SUMS ? MAX_SUMS : MAX_SUMS / 2; }
 
 enum {
+    HALVES = 32,       /* bytes of a vector that has two halves of ROWS_OF_BLOCK sums */
+    ROWS_OF_BLOCK = 4, /* whose lanes are added together */
     MAX_WINDOWS = 8,
     MOST_LOOKED_UP = 64 /* elements at once: a register of bytes */
 };
@@ -61,6 +63,7 @@ typedef struct Thin {
     bool inverts;  /* the highest bit of each element of B is inverted (add_quads) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
     Windows windows;
+    bool fetched;       /* what comes later has been asked for */
     LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept (thin_strips.c) */
     Value *index;       /* not NULL: B is a table of this (thin_index), */
     Value *bits;        /* which is bits `shift` and on of this */
@@ -111,6 +114,16 @@ LLVMValueRef thin_add_waiting(Thin *, Waiting *, LLVMValueRef acc);
 /* thin_strips.c: the product in strips, and the columns that a window is read by. */
 void thin_strips(Thin *);
 int64_t thin_span(const Thin *);
+
+/* thin_sums.c: the sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes;
+ * a sum; of each block of lanes of a, and of b unless it is NULL, the sums of its two halves. Of four vectors
+ * of HALVES bytes, the sums of the lanes of each half; and the rows and columns of each half change places.
+ */
+LLVMValueRef thin_sums_of_lanes(Thin *, LLVMValueRef *v, int n);
+LLVMValueRef thin_add(Thin *, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef thin_add_halves(Thin *, LLVMValueRef a, LLVMValueRef b, int block);
+LLVMValueRef thin_sums_within(Thin *, const LLVMValueRef *v);
+void thin_transpose_sums(Thin *, LLVMValueRef *v);
 
 /* thin_dots.c: packs the few columns of B as rows; the product in dots. */
 void thin_columns_as_rows(Thin *);

@@ -15,75 +15,14 @@ static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
     return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
 }
 
-/* --- sums of lanes ----------------------------------------------------------------------------------- */
-
-static LLVMValueRef add(Thin *t, LLVMValueRef a, LLVMValueRef b)
-{ return dtype_is_float(t->as) ? LLVMBuildFAdd(t->g->b, a, b, "") : LLVMBuildAdd(t->g->b, a, b, ""); }
-
-/* Of each block of `block` lanes of a, and of b unless it is NULL, the sums of its two halves, side by side.
- */
-static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
-{
-    int low[64], high[64], n = gen_lanes(a) * (b ? 2 : 1) / 2, half = block / 2;
-    for (int j = 0; j < n; j++) {
-        low[j] = j / half * block + j % half;
-        high[j] = low[j] + half;
-    }
-    if (!b) b = LLVMConstNull(LLVMTypeOf(a));
-    return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
-}
-
-/* Of a and b, in each of their halves of 16 bytes, the sums of the two halves of blocks of `block` lanes. */
-static LLVMValueRef add_within(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
-{
-    int low[64], high[64], n = t->lanes, of_half = n / 2, half = block / 2;
-    for (int j = 0; j < n; j++) {
-        int in = j % of_half, from = in / half * block % of_half + in % half;
-        low[j] = j / of_half * of_half + from + (in >= of_half / 2 ? n : 0);
-        high[j] = low[j] + half;
-    }
-    return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
-}
-
-/* The sums of the lanes of n vectors of 32 bytes, as many as each has lanes. Shuffles within the halves of a
- * register take less time than those across, so the two halves are added last. */
-static LLVMValueRef sums_of_all_lanes(Thin *t, LLVMValueRef *x, int n)
-{
-    int low[64], high[64], of_half = n / 2;
-    for (int block = of_half; block > 1; block /= 2)
-        for (int k = 0; k < n * block / of_half / 2; k++) x[k] = add_within(t, x[2 * k], x[2 * k + 1], block);
-    for (int j = 0; j < n; j++) {
-        low[j] = j % of_half + j / of_half * n;
-        high[j] = low[j] + of_half;
-    }
-    return add(t, gen_shuffle(t->g, x[0], x[1], low, n), gen_shuffle(t->g, x[0], x[1], high, n));
-}
-
-/* The sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes: halves are
- * added first, of two vectors at once. Of integers the order of the additions does not show; that of floats
- * is the same for any n. */
-static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
-{
-    enum { HALVES = 32 };
-    int block = t->lanes;
-    LLVMValueRef x[MAX_SUMS];
-    memcpy(x, v, (size_t)n * sizeof *x);
-    if (n == t->lanes && t->g->target->vector_bytes == HALVES && !dtype_is_float(t->as))
-        return sums_of_all_lanes(t, x, n);
-    for (; n > 1; n /= 2, block /= 2)
-        for (int k = 0; k < n / 2; k++) x[k] = add_halves(t, x[2 * k], x[2 * k + 1], block);
-    for (; block > 1; block /= 2) x[0] = add_halves(t, x[0], NULL, block);
-    return x[0];
-}
-
 /* Adds the sums of the lanes of n vectors to n sums that lie side by side. */
 static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
 {
     Gen *g = t->g;
     const Buf *to = t->s->buf;
-    LLVMValueRef x = sums_of_lanes(t, v, n);
+    LLVMValueRef x = thin_sums_of_lanes(t, v, n);
     if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
-    if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
+    if (t->s->acc) x = thin_add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
     gen_store(g, to->dtype, x, thin_sum_at(t, to, row, column));
 }
 
@@ -213,7 +152,7 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     int groups = (int)(t->m / t->rows), each = (columns + groups - 1) / groups;
     LLVMValueRef first =
         LLVMBuildUDiv(g->b, gen_imul(g, t->row, columns), gen_int(g, (int64_t)t->rows * groups), "");
-    for (int i = 0; t->whole && i < t->windows.n; i++) {
+    for (int i = 0; t->whole && !t->fetched && i < t->windows.n; i++) {
         const Window *w = t->windows.w[i];
         if (!thin_fetches(t, i)) continue;
         if (in_pieces(t, i)) {
@@ -331,21 +270,63 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
     gen_loop_end(g, &l);
 }
 
+/* Adds the products of one column after the other: two products, whose windows are one step deep, would
+ * otherwise keep the sums of pairs of all columns. */
+static void one_by_one(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    fetch_lines(t, gen_int(t->g, 0), column, columns, dot_width(t));
+    t->fetched = true;
+    for (int c = 0; c < columns; c++)
+        thin_add_dots(t, gen_iadd(t->g, column, gen_int(t->g, c)), 1, acc + c * t->rows);
+    t->fetched = false;
+}
+
 /* The sums of `columns` columns from `column` on, of some rows. */
 static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     LLVMValueRef acc[MAX_SUMS];
     thin_load_lanes(t, column, columns, acc);
-    thin_add_dots(t, column, columns, acc);
+    if (t->pairs && t->with && t->whole && dot_width(t) == t->k) one_by_one(t, column, columns, acc);
+    else thin_add_dots(t, column, columns, acc);
     if (t->s->lanes) thin_store_lanes(t, column, columns, acc);
     else put_all(t, column, columns, acc);
 }
 
-static void dot(Thin *t, LLVMValueRef column, int columns)
+/* As many columns as a vector has lanes, one after the other. Of four rows at a time the sums of their lanes
+ * become vectors along the columns. */
+static void dot_block(Thin *t, LLVMValueRef column)
+{
+    Gen *g = t->g;
+    LLVMValueRef acc[MAX_SUMS], of[2][MAX_SUMS / ROWS_OF_BLOCK], v[MAX_SUMS];
+    int width = dot_width(t), groups = t->rows / ROWS_OF_BLOCK;
+    if (width == t->k) fetch_lines(t, gen_int(g, 0), column, t->lanes, width);
+    t->fetched = width == t->k;
+    for (int c = 0; c < ROWS_OF_BLOCK; c++) {
+        for (int h = 0; h < 2; h++) {
+            LLVMValueRef at = gen_iadd(g, column, gen_int(g, c + h * ROWS_OF_BLOCK));
+            thin_load_lanes(t, at, 1, acc);
+            thin_add_dots(t, at, 1, acc);
+            for (int k = 0; k < groups; k++) of[h][k] = thin_sums_within(t, acc + k * ROWS_OF_BLOCK);
+        }
+        for (int k = 0; k < groups; k++)
+            v[k * ROWS_OF_BLOCK + c] = thin_add_halves(t, of[0][k], of[1][k], t->lanes);
+    }
+    t->fetched = false;
+    for (int k = 0; k < groups; k++) thin_transpose_sums(t, v + k * ROWS_OF_BLOCK);
+    for (int r = 0; r < t->rows; r++) {
+        LLVMValueRef x = v[r];
+        if (t->s->acc)
+            x = thin_add(t, gen_load(g, t->s->buf->dtype, t->lanes, thin_sum_at(t, t->s->acc, r, column)), x);
+        gen_store(g, t->s->buf->dtype, x, thin_sum_at(t, t->s->buf, r, column));
+    }
+}
+
+static void dot(Thin *t, LLVMValueRef column, int columns, bool block)
 {
     Loop l;
     t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
-    dot_rows(t, column, columns);
+    if (block) dot_block(t, column);
+    else dot_rows(t, column, columns);
     gen_loop_end(t->g, &l);
 }
 
@@ -359,6 +340,15 @@ int thin_columns(const Thin *t)
     return columns;
 }
 
+/* Whether columns are multiplied in blocks of as many as a vector has lanes: sums of integers, which are
+ * wanted along the columns. */
+static bool in_blocks(const Thin *t)
+{
+    bool vectors =
+        t->g->target->vector_bytes == HALVES && !dtype_is_float(t->as) && t->lanes == 2 * ROWS_OF_BLOCK;
+    return vectors && t->whole && t->s->thin == THIN_DOTS && t->rows % ROWS_OF_BLOCK == 0 && t->n >= t->lanes;
+}
+
 void thin_dots(Thin *t)
 {
     Gen *g = t->g;
@@ -366,12 +356,13 @@ void thin_dots(Thin *t)
         if (thin_fetches(t, i)) t->windows.w[i]->ahead = NULL;
     for (int i = 0; t->with && t->whole && i < t->with->windows.n; i++)
         if (thin_fetches(t->with, i)) t->with->windows.w[i]->ahead = NULL;
-    int columns = thin_columns(t);
+    bool block = in_blocks(t);
+    int columns = block ? t->lanes : thin_columns(t);
     int64_t done = t->n / columns * columns;
     Loop l;
-    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
+    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns, block);
     gen_loop_end(g, &l);
-    for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
+    for (; done < t->n; done++) dot(t, gen_int(g, done), 1, false);
 }
 
 /* Where element k of a packed column lies: for tables, in the order of their vectors. */

@@ -146,10 +146,11 @@ static bool looks_at_least(const Search *z, int from, int j)
  * best one. */
 static int improve_name(Search *z, int from, int j)
 {
+    int first = z->n_points; /* before fix_if_idle, whose point may be the only other one */
     fix_if_idle(z, from, j);
     if (z->name[j].fixed) return from;
     const int start = from, here = z->point[from].at[j], n = useful(z, &z->name[j]);
-    int reach = z->name[j].derived ? REACH : MOST_VALUES, above = reach, first = z->n_points;
+    int reach = z->name[j].derived ? REACH : MOST_VALUES, above = reach;
     for (int v = here - reach; v <= here + reach; v++)
         if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
     if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);

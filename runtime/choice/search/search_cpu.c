@@ -29,6 +29,8 @@ enum {
     RUN_BYTES = 256, /* of a row in memory; shorter ones are read more slowly */
     MOST_SHORT = 4,  /* times as slowly at most */
 };
+/* Of a window of few rows' weights that is not asked for ahead. */
+static const double WAITED_FOR = 2;
 static const double NEXT_CACHE = 1.15, BEYOND_CACHES = 2, TRANSPOSED = 1.3, NARROW_PANELS = 1.05;
 
 /* Of the loads, stores and sums of a block. */
@@ -228,6 +230,14 @@ static double inside(const Weights *w, const Instr *i)
     return part;
 }
 
+/* How much longer it takes to load a window of a loop if nothing asks for it before: products of few rows end
+ * sooner than memory answers. */
+static double waited_for(const Weights *w, const Instr *i)
+{
+    if (!w->few || i->op != OP_LOAD || i->results[0].type->rank != 2 || !ir_loop_around(i)) return 1;
+    return ir_attr_int(i, ATTR_LATENCY, 1) > 1 ? 1 : WAITED_FOR;
+}
+
 /* Beside a product an element that is gathered costs what the operation does: its address is computed by
  * itself, while a load moves whole vectors. */
 static int64_t gather_work(const Instr *i)
@@ -254,7 +264,7 @@ static int64_t weigh(void *weights, const Instr *i)
     if (i->op != OP_LOAD && v && type_is_value(v->type) && extent_of(w, v->type, 0) > 0)
         part = useful(w, v->type, 0) * useful(w, v->type, 1) / (double)type_elements(v->type);
     if (i->op == OP_GATHER) return gather_work(i);
-    return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * part);
+    return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * waited_for(w, i) * part);
 }
 
 static double second_cache(const CostDevice *d)

@@ -1,0 +1,177 @@
+/* test_few_columns.c: products of few columns whose sums are scaled in each iteration (few_columns.c), of
+ * which some lie along the columns of blocks (thin_dots.c). All numbers are whole and exact in f32. Every
+ * number of rows around the versions, columns that end within blocks; tiles that enter and leave transposed;
+ * and kernels that must stay as they are, because a tile leaves them as it is. Nothing is written outside the
+ * output. */
+#include "cpu_run.h"
+#include "tests/passes/example_case.h"
+#include "passes/passes.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The weights have 4 bits, as those of gemm_w4a8 have, or 8. */
+#define KERNEL(init, low, high, step, end) \
+    "kernel k(in i8 A[M, K], in f32 SA[M, G], in u8 W[N, KHALF], in f32 SW[G, N], in f32 R[M, N], out f32 " \
+    "C[M, N],\n" \
+    "         const int TM = 16, const int TN = 64, const int TK = 64)\n" \
+    "    grid (cdiv(M, TM), cdiv(N, TN))\n" \
+    "{\n" \
+    "    let (i, j) = program_id();\n" \
+    "    var acc = " init ";\n" \
+    "    for k in 0 .. G {\n" \
+    "        let w = load(W[j*TN +: TN, k*TK/2 +: TK/2], latency = 3);\n" \
+    "        let low  = load(A[i*TM +: TM, k*TK +: TK/2]);\n" \
+    "        let high = load(A[i*TM +: TM, k*TK + TK/2 +: TK/2]);\n" \
+    "        let half = mma(" low ", transpose(low), zeros([TN, TM], i32));\n" \
+    "        let dots = mma(" high ", transpose(high), half);\n" \
+    "        let sw = load(SW[k, j*TN +: TN])[:, None];\n" \
+    "        let sa = load(SA[i*TM +: TM, k])[None, :];\n" \
+    "        " step ";\n" \
+    "    }\n" \
+    "    " end ";\n" \
+    "}\n"
+#define ZEROS "zeros([TN, TM], f32)"
+#define RESIDUAL "transpose(load(R[i*TM +: TM, j*TN +: TN]))"
+#define SCALED "acc = acc + sw * (sa * f32(dots) - 3.0)"
+#define STORED "store(C[i*TM +: TM, j*TN +: TN], transpose(acc))"
+
+enum { M_MOST = 18, N_MOST = 136, GROUPS = 3, GROUP = 64, GUARD = 77 };
+
+typedef struct Variant {
+    const char *name, *source;
+    bool residual, eight_bits, changes; /* whether the sums are transposed */
+
+} Variant;
+static const Variant variants[] = {
+    { "scaled", KERNEL(ZEROS, "w & 15", "w >> 4", SCALED, STORED), false, false, true },
+    { "of 8 bits", KERNEL(ZEROS, "w", "w", SCALED, STORED), false, true, true },
+    { "beside a window", KERNEL(RESIDUAL, "w & 15", "w >> 4", SCALED, STORED), true, false, true },
+    { "and a window behind",
+        KERNEL(ZEROS, "w & 15", "w >> 4", SCALED,
+            "store(C[i*TM +: TM, j*TN +: TN], transpose(acc + " RESIDUAL "))"),
+        true, false, true },
+    { "reduced",
+        KERNEL(ZEROS, "w & 15", "w >> 4", SCALED,
+            "store(C[i*TM +: TM, j*TN +: TN], transpose(acc + 0.0 * max(acc, axis = 1)))"),
+        false, false, false },
+};
+
+enum { NOT, CHANGES, UNKNOWN };
+
+static int failures;
+static int8_t a[M_MOST][GROUPS * GROUP];
+static uint8_t w[N_MOST][GROUPS * GROUP / 2];
+static float sa[M_MOST][GROUPS], sw[GROUPS][N_MOST], residual[M_MOST][N_MOST];
+
+static void fill(void)
+{
+    uint32_t state = 5;
+    for (int k = 0; k < GROUPS * GROUP; k++) {
+        for (int i = 0; i < M_MOST; i++, state = state * 1664525 + 1013904223)
+            a[i][k] = (int8_t)(state % 5 == 0 ? 0x80u : state % 5 == 1 ? 0x7fu : state >> 24);
+        for (int j = 0; j < N_MOST && k < GROUPS * GROUP / 2; j++, state = state * 1664525 + 1013904223)
+            w[j][k] = (uint8_t)(state % 3 == 0 ? 255u : state >> 24);
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        for (int i = 0; i < M_MOST; i++) sa[i][g] = (float)(1 + (i + g) % 3);
+        for (int j = 0; j < N_MOST; j++) sw[g][j] = (float)(j % 2 ? 1 : -2);
+    }
+    for (int i = 0; i < M_MOST; i++)
+        for (int j = 0; j < N_MOST; j++) residual[i][j] = (float)(i * 31 - j);
+}
+
+static double want(const Variant *v, int i, int j)
+{
+    double sum = v->residual ? residual[i][j] : 0;
+    for (int g = 0; g < GROUPS; g++) {
+        int64_t dots = 0;
+        for (int k = 0; k < GROUP; k++) {
+            const int byte = w[j][g * GROUP / 2 + k % (GROUP / 2)];
+            int weight = v->eight_bits ? byte : k < GROUP / 2 ? byte & 15 : byte >> 4;
+            dots += weight * a[i][g * GROUP + k];
+        }
+        sum += sw[g][j] * (sa[i][g] * (double)dots - 3);
+    }
+    return sum;
+}
+
+static void launch(Problem *p, CpuRun *code, const Variant *v, int m, int n, const char *what)
+{
+    static float c[M_MOST + 1][N_MOST + 1];
+    for (int i = 0; i <= M_MOST; i++)
+        for (int j = 0; j <= N_MOST; j++) c[i][j] = GUARD;
+    InterpArg args[6] = { { .data = a, .shape = { m, GROUPS * GROUP }, .stride = { GROUPS * GROUP, 1 } },
+        { .data = sa, .shape = { m, GROUPS }, .stride = { GROUPS, 1 } },
+        { .data = w, .shape = { n, GROUPS * GROUP / 2 }, .stride = { GROUPS * GROUP / 2, 1 } },
+        { .data = sw, .shape = { GROUPS, n }, .stride = { N_MOST, 1 } },
+        { .data = residual, .shape = { m, n }, .stride = { N_MOST, 1 } },
+        { .data = c, .shape = { m, n }, .stride = { N_MOST + 1, 1 } } };
+    if (!cpu_run_bind(&p->s, p->func, args, code) || cpu_run_launch(code) != 0) {
+        printf("%s does not run\n", what);
+        failures++;
+        return;
+    }
+    for (int i = 0; i <= M_MOST; i++)
+        for (int j = 0; j <= N_MOST; j++) {
+            double expected = i < m && j < n ? want(v, i, j) : GUARD;
+            if (c[i][j] == expected) continue;
+            printf("%s, %d x %d: C[%d, %d] is %g, not %g\n", what, m, n, i, j, c[i][j], expected);
+            failures++;
+            return;
+        }
+}
+
+static void test(const Variant *v, const char *consts, const char *cpu, int changes)
+{
+    static const int rows[] = { 1, 2, 4, 5, 8, 16, 17 }, columns[] = { 136, 64, 45, 7 };
+    char what[96];
+    Case c = { "k", "k", consts, "", "", 0 };
+    Problem *p = calloc(1, sizeof *p);
+    CpuRun *code = calloc(1, sizeof *code);
+    BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
+    snprintf(what, sizeof what, "%s, %s for %s", v->name, consts, cpu ? cpu : "the host");
+    session_init(&p->s, allocator_libc);
+    if (setjmp(p->s.oom) || !case_lower(p, &c, v->source, strlen(v->source))) {
+        printf("%s: cannot be compiled\n", what);
+        failures++;
+    } else {
+        PassOptions passes = pass_options_default(target_find("cpu"));
+        for (int k = 0; k < 6; k++) p->func->params[k].stride[1] = 1;
+        if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
+            if (changes != UNKNOWN &&
+                changes != (strstr(code->artifact.schedule, "by columns of B") != NULL)) {
+                printf("%s: sums %s transposed\n%s", what, changes ? "not" : "are", code->artifact.schedule);
+                failures++;
+            }
+            for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+                for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
+                    launch(p, code, v, rows[m], columns[n], what);
+        } else failures++;
+    }
+    case_diags(p);
+    cpu_run_free(code);
+    free(code);
+    case_free(p);
+    free(p);
+}
+
+int main(void)
+{
+    fill();
+    for (size_t k = 0; k < sizeof variants / sizeof *variants; k++) {
+        const Variant *v = &variants[k];
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+            test(v, "TM=16,TN=64", "x86-64-v3", v->changes ? CHANGES : NOT);
+            test(v, "TM=8,TN=32", "x86-64-v3", v->changes ? CHANGES : NOT);
+            test(v, "TM=16,TN=40", "x86-64-v3", v->changes ? CHANGES : NOT);
+            test(v, "TM=16,TN=12", "x86-64-v3", UNKNOWN);
+            test(v, "TM=16,TN=16", "x86-64-v3", UNKNOWN);
+        }
+#endif
+        test(v, "TM=16,TN=64", NULL, UNKNOWN);
+    }
+    if (failures) printf("%d failures\n", failures);
+    return failures != 0;
+}
