@@ -22,12 +22,14 @@
  * programs of several chains whose streams fit L2 together come in turn, the first of each chain first. Else
  * the programs of one chain start together, and each waits until those in front of it have begun.
  *
+ * Together: row_changes.c.
+ *
  * Programs that wait for others in another way (ir_waits_for_programs) keep the order of their numbers.
  *
  * All orders are bijections of [0, programs) for every grid size; the last group takes the size that is
  * left. A kernel's own remap or raster clause takes precedence over them, and a schedule's order over
  * both. */
-#include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/program/row_changes.h"
 
 enum { UNKNOWN = -1 };
 
@@ -374,7 +376,8 @@ static int derive(ProgramOrder *c, int *n)
         Splits s = { .c = c, .axis = UNKNOWN };
         ir_walk(c->f->body, visit_store, &s);
         *n = s.axis;
-        return s.axis > 0 && !s.products ? ORDER_FIRST : ORDER_IDS;
+        if (s.axis > 0 && !s.products) return ORDER_FIRST;
+        return order_changes_rows(c->f, c->axes, c->rank) ? ORDER_TOGETHER : ORDER_IDS;
     }
     if (c->work_axis != UNKNOWN && c->rank > 1) {
         *n = c->work_axis;
@@ -401,6 +404,9 @@ static bool legal(ProgramOrder *c, const Decision *d)
     if (d->form == ORDER_REMAP)
         return c->f->remap ||
                schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");
+    if (d->form == ORDER_TOGETHER)
+        return order_changes_rows(c->f, c->axes, c->rank) ||
+               schedule_refuse(c->p, d, "no axis of two says which rows programs change where memory tells");
     if (d->form == ORDER_ROWS && (c->rank != 2 || d->n[0] < 1))
         return schedule_refuse(c->p, d, "groups of rows want a grid of two axes and a group of one at least");
     if (d->form == ORDER_FIRST && (c->rank < 2 || d->n[0] >= c->rank))
@@ -470,6 +476,10 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
         heavy_first(&c, b, linear, true, coord);
         p->schedule = arena_printf(&s->arena,
             "%s  order: programs of several chains in turn, in groups whose streams fit L2\n",
+            p->schedule ? p->schedule : "");
+    } else if (form == ORDER_TOGETHER) {
+        order_together(f, p->target, b, linear, c.axes, coord);
+        p->schedule = arena_printf(&s->arena, "%s  order: programs that change the same rows together\n",
             p->schedule ? p->schedule : "");
     } else if (form == ORDER_FIRST) {
         axis_first(&c, b, linear, n, coord);
