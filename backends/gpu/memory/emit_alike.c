@@ -203,7 +203,7 @@ static bool waits_for_opaque(const Value *v)
 bool emit_alike(Emit *e, const Indexed *x, const char *base)
 {
     if (!x->l || !x->result) return false;
-    ReadGather g = { x->m.result, tmp(e, "first"), NULL, { .way = GATHER_EACH }, *x };
+    ReadGather g = { .tile = x->m.result, .x = *x };
     g.few = kernel_few_indices(e->f, &e->ranges, x->instr, x->l, e->target);
     /* Lanes of rows that begin anywhere have coordinates in front of the row. */
     bool moved = e->row_start.coord && layout_equal(x->l, e->row_start.layout);
@@ -212,6 +212,7 @@ bool emit_alike(Emit *e, const Indexed *x, const char *base)
         access_alike(e, x, &g.few.v, base);
         return true;
     }
+    g.first = tmp(e, "first");
     if (!in_halves(e, x)) g.last = tmp(e, "last");
     if (g.few.way == GATHER_LANES) read_groups(e, &g, base);
     else read_vectors(e, &g, base);

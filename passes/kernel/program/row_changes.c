@@ -56,12 +56,25 @@ static void visit(void *user, Instr *i)
     s->axis = axis;
 }
 
+/* Whether rows of the tensor may be long, by the extents that are known. */
+static bool may_be_long(const Func *f, const Changes *s)
+{
+    const Param *p = &f->params[s->param];
+    double n = 1;
+    for (int a = s->rows; a < p->type->rank; a++) {
+        const int64_t extent = f->dims[p->dims[a]].extent;
+        if (extent < 0) return true;
+        n *= (double)extent;
+    }
+    return n >= LONG_ROW;
+}
+
 static bool find(Func *f, const unsigned *axes, int rank, Changes *s)
 {
     *s = (Changes){ .axes = axes, .axis = UNKNOWN };
     if (rank != 2) return false;
     ir_walk(f->body, visit, s);
-    return s->axis == 0 && !s->others;
+    return s->axis == 0 && !s->others && may_be_long(f, s);
 }
 
 bool order_changes_rows(Func *f, const unsigned *axes, int rank)
