@@ -5,6 +5,7 @@
  * come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/emit_param.h"
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/memory/emit_indexed.h"
 #include "backends/gpu/memory/emit_kept.h"
 #include "backends/gpu/memory/emit_shift.h"
 #include "backends/gpu/hopper/emit_cluster.h"
@@ -116,7 +117,7 @@ static void emit_registers(Emit *e, Instr *i)
     } else if (ir_operand(i, 0)->def && kernel_kept(ir_operand(i, 0)->def)) {
         emit_kept_take(e, i);
     } else if (ir_result(i)->type->kind == TYPE_TILE) {
-        if (!emit_row_take(e, i)) emit_opaque_tile(e, i);
+        if (!emit_row_take(e, i) && !emit_alike_take(e, i)) emit_opaque_tile(e, i);
     } else {
         const Value *v = ir_operand(i, 0);
         const char *x = cast_expr(e, v->type->dtype, DT_I32, name_of(e, v));

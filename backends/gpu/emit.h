@@ -156,11 +156,12 @@ struct Emit {
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
     VEC(EmittedAccess) accesses;
-    VEC(Stage) stages;      /* buffers of bulk stores */
-    struct KeptTiles *kept; /* NULL: none (emit_kept.c) */
-    Writer writer;          /* its store is NULL where there are no writer warps */
-    bool halves, fence_due; /* barriers of consumers have two halves; of a write that wgmma reads next */
-    bool bulk, dynamic;     /* the running role stores by TMA; its programs are those of the tile scheduler */
+    VEC(Stage) stages;        /* buffers of bulk stores */
+    struct KeptTiles *kept;   /* NULL: none (emit_kept.c) */
+    struct ReadGathers *read; /* gathers whose elements are not chosen yet; NULL: none (emit_alike.c) */
+    Writer writer;            /* its store is NULL where there are no writer warps */
+    bool halves, fence_due;   /* barriers of consumers have two halves; of a write that wgmma reads next */
+    bool bulk, dynamic; /* the running role stores by TMA; its programs are those of the tile scheduler */
     bool raw; /* the value is a narrow float for a register array, which packing rounds, infinities kept */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
@@ -221,8 +222,7 @@ Index *map_register(Emit *, const Layout *from, const Layout *to, Index *i);
 int32_t *register_map(Emit *, const Layout *from, const Layout *to);
 /* The element of v at register i of layout l. v is stored, a broadcast of a stored value, or virtual. */
 const char *element(Emit *, const Value *v, const Layout *l, Index *i);
-/* Whether the elements of registers i and j are equal for all values of variables, as far as formulas show.
- */
+/* Whether elements of registers i and j are equal for all values of variables, as far as formulas show. */
 bool same_element(Emit *, const Value *v, const Layout *l, Index *i, Index *j);
 const char *element_at(Emit *, const Value *v, Index *const *coords);
 const char *stored_element(Emit *, const char *array, DType, Index *i);

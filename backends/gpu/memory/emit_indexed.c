@@ -2,10 +2,11 @@
  * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/hopper/emit_roles.h"
 #include "backends/gpu/memory/emit_gathered.h"
+#include "backends/gpu/memory/emit_indexed.h"
 #include "backends/gpu/memory/emit_within.h"
 #include "passes/kernel/gather/runs.h"
 
-static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
+const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }
 
 /* Whether an index is in range for every extent of the tensor. */
@@ -15,23 +16,6 @@ static bool in_range(Emit *e, const MemParts *m, int axis)
     RangeInfo at = range_of(e->ranges, m->idx[axis]);
     return at.lo >= 0 && at.hi < range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo;
 }
-
-/* A gather, scatter or atomic operation that is being emitted. */
-typedef struct Indexed {
-    const Instr *instr;
-    MemParts m;
-    const Layout *l; /* the layout of the elements; NULL: there is one element */
-    DType d, bits;   /* of an element; in which a gather has it until words are packed */
-    bool atomic;
-    int64_t sem;
-    /* the condition that selects one of the threads that hold an element; "": all threads do the access */
-    const char *holder;
-    const char *result; /* the array or scalar that receives results; NULL: none, or through shared memory */
-    /* When several threads hold an element, one of them does the atomic operation, and the others get the old
-     * value through shared memory at this address. NULL: each element has one thread. */
-    const char *shared;
-    bool gathered; /* changes the words that shared memory has of the tensor (emit_gathered.c) */
-} Indexed;
 
 /* The layout of all elements, which is that of any tile among the operands. */
 static const Layout *layout_of_all(Emit *e, const Instr *i, const MemParts *m)
@@ -66,7 +50,7 @@ static void declare_old(Emit *e, Indexed *x)
 }
 
 /* What elements hold that are not accessed: bits of their type where gathered elements stay bits. */
-static const char *padding(Emit *e, const Indexed *x)
+const char *indexed_padding(Emit *e, const Indexed *x)
 {
     const char *pad = pad_value(e, x->m.pad, x->d);
     if (!x->m.pad || x->bits == x->d) return pad;
@@ -74,7 +58,7 @@ static const char *padding(Emit *e, const Indexed *x)
 }
 
 /* Emits the access at pointer p. `old` receives the previous value. */
-static void access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
+void indexed_access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
 {
     const MemParts *m = &x->m;
     const char *d = dtype_name(x->instr->op == OP_GATHER ? x->bits : x->d),
@@ -95,7 +79,7 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
 }
 
 /* The condition that the index ix is in range: in 32 bits where both sides fit. */
-static const char *within_extent(Emit *e, const MemParts *m, int axis, const char *ix)
+const char *indexed_within(Emit *e, const MemParts *m, int axis, const char *ix)
 {
     const Dim *d = &e->f->dims[e->f->params[m->param].dims[axis]];
     bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX),
@@ -118,14 +102,14 @@ static const char *test_index(
     Emit *e, const MemParts *m, int axis, const char *ix, bool within, const char *cond)
 {
     if (in_range(e, m, axis)) return cond;
-    if (!within) return both_conditions(e, cond, within_extent(e, m, axis, ix));
+    if (!within) return both_conditions(e, cond, indexed_within(e, m, axis, ix));
     if (range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo > 0) return cond;
     return both_conditions(e, cond, str(e, "%s > 0", window_extent(e, m->param, axis)));
 }
 
 /* The index times the stride. Unsigned, since an index that is out of range may wrap here: the offset of an
  * access that is not made is computed too. */
-static const char *element_distance(Emit *e, const MemParts *m, int axis, const char *ix)
+const char *indexed_distance(Emit *e, const MemParts *m, int axis, const char *ix)
 {
     ix = str(e, e->f->fits32 ? "(u32)%s" : "(u64)(i64)%s", ix);
     if (e->f->fits32 && e->f->params[m->param].stride[axis] == FACT_UNKNOWN)
@@ -140,7 +124,7 @@ static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **c
     const char *at = NULL;
     bool within = !**cond && all_within(e, m);
     for (int a = 0; a < m->rank; a++) {
-        const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = element_distance(e, m, a, ix);
+        const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = indexed_distance(e, m, a, ix);
         *cond = test_index(e, m, a, ix, within, *cond);
         at = at ? str(e, "%s + %s", at, t) : t;
     }
@@ -174,7 +158,7 @@ static const char *number_of(Emit *e, const Indexed *x, Index *r, const char **c
 }
 
 /* The condition of the access of register r, whose coordinates go to c, and its offset in the tensor. */
-static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, const char **at)
+const char *indexed_condition(Emit *e, const Indexed *x, Index *r, Index **c, const char **at)
 {
     const MemParts *m = &x->m;
     const char *cond = "";
@@ -191,7 +175,7 @@ static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, 
 /* Declares the address of the element at this offset, before its condition is tested: gathers that share
  * indices then share what is computed of these, and the vendor's compiler does not read strides again behind
  * each test. */
-static const char *pointer_to(Emit *e, const Indexed *x, const char *base, const char *at)
+const char *indexed_pointer(Emit *e, const Indexed *x, const char *base, const char *at)
 {
     const char *p = tmp(e, "p"), *kind = e->f->params[x->m.param].kind == PARAM_IN ? "const " : "";
     line(e, "%s%s *const %s = %s + %s;", kind, pointee(x->d), p, base, at);
@@ -203,17 +187,17 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
 {
     const MemParts *m = &x->m;
     Index *c[TILE_MAX_RANK];
-    const char *at, *cond = condition_of(e, x, r, c, &at);
+    const char *at, *cond = indexed_condition(e, x, r, c, &at);
     if (x->gathered) {
         const char *change = emit_gathered_change(e, x->instr, at, indexed_value(e, m->values[0], x->l, r));
         line(e, "%s%s%s%s;", *cond ? "if (" : "", cond, *cond ? ") " : "", change);
         return NULL;
     }
-    const char *p = pointer_to(e, x, base, at), *old = tmp(e, "x");
-    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
+    const char *p = indexed_pointer(e, x, base, at), *old = tmp(e, "x");
+    line(e, "%s %s = %s;", ctype(x->bits), old, indexed_padding(e, x));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
-    access(e, x, old, p, r);
+    indexed_access(e, x, old, p, r);
     end_block(e);
     if (x->shared) {
         const char *mine = both_conditions(e, x->holder, tile_condition(e, x->l, r, c)),
@@ -226,7 +210,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
 
 /* The word of elements that were accessed. The halves of gathered floats come together where the C compiler
  * does not see it: else it would take the word apart again and keep a register for each of them. */
-static const char *word_of(Emit *e, const Indexed *x, const char *const *xs, int n)
+const char *indexed_word(Emit *e, const Indexed *x, const char *const *xs, int n)
 {
     if (x->bits != x->d && n == 2 && per_word(x->d) == 2 && e->target->kind == TARGET_CUDA)
         return str(e, "%s(%s, %s, 0x5410u)", use(e, "byte_perm"), xs[0], xs[1]);
@@ -253,7 +237,7 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
         }
         if (x->gathered) { /* nobody asks for old values */
         } else if (x->result && x->l)
-            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), word_of(e, x, xs, here));
+            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), indexed_word(e, x, xs, here));
         else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
@@ -323,10 +307,10 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
     Index *c[TILE_MAX_RANK];
     begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v->n);
     Index *r = vector_base(e, x->l, v, "v", &follow);
-    const char *cond = condition_of(e, x, r, c, &at);
+    const char *cond = indexed_condition(e, x, r, c, &at);
     if (!gathers || follow) words = vector_words(e, v, from, x->d, r, follow);
     else line(e, "%s %s[%d];", array_type(x->d), words = tmp(e, "w"), n);
-    const char *p = pointer_to(e, x, base, at), *fn = vector_fn(e, x, v),
+    const char *p = indexed_pointer(e, x, base, at), *fn = vector_fn(e, x, v),
                *call = gathers ? str(e, "%s(%s, %s);", fn, words, p) : str(e, "%s(%s, %s);", fn, p, words);
     if (*cond) line(e, "if (%s) %s", cond, call);
     else line(e, "%s", call);
@@ -336,32 +320,6 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
         line(e, "%s[%s] = %s[%d];", from, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, words, k);
     }
     end_block(e);
-}
-
-/* One access for elements of a lane that follow each other and have equal indices, such as weights of
- * channels of many elements each. False: they have not. */
-static bool access_alike(Emit *e, const Indexed *x, const char *base)
-{
-    LayoutVector v;
-    Index *c[TILE_MAX_RANK];
-    int axis, n = x->l && x->result ? kernel_alike_run(e->f, &e->ranges, x->instr, &axis) : 1,
-              pw = per_word(x->d);
-    if (n < 2 || vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), &v) < 2) return false;
-    bool follow;
-    const char *old = tmp(e, "x"), *at, *same[4] = { old, old, old, old };
-    begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v.n);
-    Index *r = vector_base(e, x->l, &v, "v", &follow);
-    const char *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at), *word = old;
-    line(e, "%s %s = %s;", ctype(x->bits), old, padding(e, x));
-    if (*cond) line(e, "if (%s)", cond);
-    access(e, x, old, p, r);
-    if (pw > 1) line(e, "const %s %s = %s;", array_type(x->d), word = tmp(e, "w"), word_of(e, x, same, pw));
-    for (int k = 0; k < (int)v.n; k += pw) {
-        const char *to = index_text(e, vector_reg(e, &v, r, k));
-        line(e, "%s[%s] = %s;", x->result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, word);
-    }
-    end_block(e);
-    return true;
 }
 
 /* Gathers records of three words by two accesses each, for all three gathers at the first of them. False:
@@ -374,7 +332,8 @@ static bool access_threes(Emit *e, const Indexed *x, const char *base)
     for (int k = 1; k < GATHERED_WORDS; k++) to[k] = declare_tile(e, ir_result(of[k]));
     Index *c[TILE_MAX_RANK];
     begin_unrolled(e, "v", (int)layout_regs(x->l));
-    const char *cond = condition_of(e, x, index_variable(e, "v"), c, &at), *p = pointer_to(e, x, base, at),
+    const char *cond = indexed_condition(e, x, index_variable(e, "v"), c, &at),
+               *p = indexed_pointer(e, x, base, at),
                *call = str(e, "%s(%s, %s);", use(e, "ldg_nc_b96"), words, p);
     line(e, "%s %s[%d];", array_type(x->d), words, GATHERED_WORDS);
     if (*cond) line(e, "if (%s) %s", cond, call);
@@ -474,7 +433,7 @@ void emit_indexed(Emit *e, Instr *i)
     bool gathered = ir_attr_int(i, ATTR_GATHERED, 0) > 0, both = gathered && access_gathered(e, &x);
     if (gathered && !both) { /* all of them went to shared memory */
     } else if (v.n > 1) access_vectors(e, &x, base, &v);
-    else if (!access_threes(e, &x, base) && !access_alike(e, &x, base)) access_all(e, &x, base);
+    else if (!access_threes(e, &x, base) && !emit_alike(e, &x, base)) access_all(e, &x, base);
     if (both) end_block(e);
     if (repeats(&x)) lanes_meet(e);
     share_old(e, &x);

@@ -19,7 +19,8 @@ typedef struct Runs {
     const Func *f;
     Ranges **ranges; /* NULL there until they are asked for */
     int axis, n, left;
-    bool anywhere; /* wherever a run begins: what is equal along it counts as a multiple */
+    bool anywhere;     /* wherever a run begins: what is equal along it counts as a multiple */
+    const Instr *step; /* a quotient that is taken as equal; NULL: none */
 } Runs;
 
 enum { ALONG_NONE = -1, MOST_ASKED = 512 };
@@ -120,6 +121,7 @@ static unsigned run_of_value(Runs *c, const Value *v, int axis)
     if (v->type->kind != TYPE_TILE) return 0;
     if (axis != ALONG_NONE && v->type->shape[axis] == 1) axis = ALONG_NONE;
     if (!i || --c->left < 0) return axis == ALONG_NONE ? RUN_EQUAL : 0;
+    if (i == c->step) return RUN_EQUAL;
     if (i->op == OP_CONVERT || i->op == OP_MATERIALIZE || i->op == OP_OPAQUE)
         return run_of(c, ir_operand(i, 0), axis);
     if (op_family(i->op) == OPS_SHAPE) return run_of_shape(c, i, axis);
@@ -237,6 +239,74 @@ int kernel_alike_run(const Func *f, Ranges **ranges, const Instr *i, int *axis)
         if (alike) return n;
     }
     return 1;
+}
+
+/* Whether elements along the axis count by ones from whatever the first one is, if none of them wraps. */
+static bool counts_from(Runs *c, const Value *v, int axis)
+{
+    const Instr *i = v->def;
+    if (!i || v->type->kind != TYPE_TILE || axis == ALONG_NONE || v->type->shape[axis] == 1 || --c->left < 0)
+        return false;
+    const Value *a = i->n_operands ? ir_operand(i, 0) : NULL,
+                *b = i->n_operands > 1 ? ir_operand(i, 1) : NULL;
+    if (i->op == OP_ARANGE) return true;
+    if (i->op == OP_BROADCAST) return counts_from(c, a, axis);
+    if (i->op == OP_RESHAPE) {
+        for (int k = 0; k < a->type->rank; k++)
+            if (position_axis(a->type, v->type, k) == axis) return counts_from(c, a, k);
+        return false;
+    }
+    if (i->op == OP_CAST)
+        return dtype_is_int(a->type->dtype) && dtype_bits(a->type->dtype) <= dtype_bits(v->type->dtype) &&
+               counts_from(c, a, axis);
+    if (i->op != OP_ADD && i->op != OP_SUB) return false;
+    if (counts_from(c, a, axis) && run_of(c, b, axis) & RUN_EQUAL) return true;
+    return i->op == OP_ADD && counts_from(c, b, axis) && run_of(c, a, axis) & RUN_EQUAL;
+}
+
+/* The divisor of a quotient that grows by one at most once among n elements: a constant of at least n, of
+ * a number that counts, is never negative, and does not wrap behind the last element either. 0: it is none.
+ */
+static int64_t steps_by(Runs *c, const Instr *i)
+{
+    int64_t by;
+    const Value *v = i->n_operands ? ir_operand(i, 0) : NULL;
+    if ((i->op != OP_DIV && i->op != OP_SHR) || !dtype_is_int(v->type->dtype) ||
+        !ir_is_const(ir_operand(i, 1), &by))
+        return 0;
+    if (i->op == OP_SHR) by = by >= 0 && by < 31 ? (int64_t)1 << by : 0;
+    if (by < 1 || by > INT32_MAX || !not_negative(c, v) || !counts_from(c, v, c->axis)) return 0;
+    return range_of(*c->ranges, v).hi < INT32_MAX / 2 ? by : 0;
+}
+
+/* The quotient that makes an index differ, behind operations by element. NULL: none is found. */
+static const Instr *quotient_in(Runs *c, const Value *v, const Type *shape)
+{
+    const Instr *i = v->def, *found = NULL;
+    if (!i || v->type->kind != TYPE_TILE || v->type->rank != shape->rank || --c->left < 0) return NULL;
+    for (int a = 0; a < shape->rank; a++)
+        if (v->type->shape[a] != shape->shape[a]) return NULL;
+    if (steps_by(c, i)) return i;
+    bool passes = op_is_elementwise(i->op) || i->op == OP_CONVERT;
+    for (int k = 0; passes && k < i->n_operands && !found; k++)
+        found = quotient_in(c, ir_operand(i, k), shape);
+    return found;
+}
+
+GatherStep kernel_gather_step(const Func *f, Ranges **ranges, const Instr *i, int n)
+{
+    const GatherStep none = { 0 };
+    MemParts m;
+    if (i->op != OP_GATHER || !ir_mem_parts(i, &m) || m.mask || m.token ||
+        m.result->type->kind != TYPE_TILE || !m.result->type->rank || m.result->type->dtype == DT_BOOL)
+        return none;
+    const Type *t = m.result->type;
+    Runs c = { .f = f, .ranges = ranges, .axis = t->rank - 1, .n = n, .left = MOST_ASKED };
+    for (int a = 0; a < m.rank && !c.step; a++) c.step = quotient_in(&c, m.idx[a], t);
+    if (!c.step) return none;
+    for (int a = 0; a < m.rank; a++)
+        if (m.idx[a]->type->kind == TYPE_TILE && !(run_of(&c, m.idx[a], c.axis) & RUN_EQUAL)) return none;
+    return (GatherStep){ ir_operand(c.step, 0), steps_by(&c, c.step) };
 }
 
 /* The position along the contiguous axis of a gather of words of a tensor that is only read, where it is a

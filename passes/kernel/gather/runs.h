@@ -21,6 +21,15 @@ int kernel_indexed_run(const Func *, Ranges **, const Instr *, int *axis);
 /* The number of elements along *axis for which a gather has the same indices, wherever they begin at a
  * multiple of it, so that one access reads them; 1: each may have its own. */
 int kernel_alike_run(const Func *, Ranges **, const Instr *, int *axis);
+/* A quotient by a constant of a number that counts along the last axis, without which a gather has the same
+ * indices for n elements there, wherever they begin at a multiple of n. by is 0 where there is none. So a run
+ * of at most `by` elements has two indices. */
+typedef struct GatherStep {
+    const Value *counter; /* the number: never negative, and its tile is shaped as what is gathered */
+    int64_t by;
+} GatherStep;
+enum { RUN_WHOLE = 1 << 30 }; /* as n: the whole axis */
+GatherStep kernel_gather_step(const Func *, Ranges **, const Instr *, int n);
 /* Whether the gather is one of three that follow each other (join-gathers) and read the three words of the
  * same records, wherever these begin. On CUDA two accesses read a record. */
 enum { GATHERED_WORDS = 3 };

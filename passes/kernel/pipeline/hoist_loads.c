@@ -32,12 +32,19 @@ enum {
 
 static bool silent(const Instr *i) { return hoist_silent(i); }
 
-int hoist_words(Hoist *c, const Value *v)
+/* The registers of a tile's elements. */
+static int words_of_tile(Hoist *c, const Value *v)
 {
     if (v->type->kind != TYPE_TILE || !v->type->layout || (v->def && (silent(v->def) || kernel_kept(v->def))))
         return 0;
     int regs = (int)layout_regs(layouts_get(&c->p->layouts, v->type));
     return v->type->dtype == DT_BOOL ? regs : (regs * dtype_bytes(v->type->dtype) + 3) / 4;
+}
+
+int hoist_words(Hoist *c, const Value *v)
+{
+    int all = words_of_tile(c, v);
+    return all && v->def && v->def->op == OP_GATHER ? hoist_gather_words(c, v->def) : all;
 }
 
 static int words(Hoist *c, const Value *v) { return hoist_words(c, v); }
@@ -126,6 +133,7 @@ static int under_way(Hoist *c, const Instr *load)
     int axis, bytes = v->type->kind == TYPE_TILE ? dtype_bytes(v->type->dtype) : 4;
     if (v->type->kind != TYPE_TILE || !v->type->layout) return 1;
     if (kernel_kept(load)) return 0;
+    if (load->op == OP_GATHER) return words(c, v);
     const Layout *l = layouts_get(&c->p->layouts, v->type);
     LayoutVector access = { .bytes = (uint32_t)bytes };
     kernel_unit_axis(c->f, load, &axis);
@@ -176,17 +184,6 @@ static bool fits(Hoist *c, size_t n, bool again)
     int all = c->others + first_loads(c, true);
     for (size_t k = 0; k < n; k++) all += under_way(c, c->loads.data[k]);
     return all <= c->budget && holds(c, c->budget, n, again);
-}
-
-/* Whether v is available before `place`, or the operations that compute it can be moved there. */
-static bool can_precede(const Value *v, const Instr *place)
-{
-    const Instr *d = v->def;
-    if (!d || d->mark < place->mark) return true;
-    if (v->type->kind != TYPE_SCALAR || d->n_blocks || !(op_info[d->op].flags & OPF_PURE)) return false;
-    for (int k = 0; k < d->n_operands; k++)
-        if (!can_precede(ir_operand(d, k), place)) return false;
-    return true;
 }
 
 /* The position for early loads: after `last`, the last one that was moved, and before everything marked
@@ -274,7 +271,7 @@ static void find_loads(Hoist *c, const Instr *first, const Instr *place)
             continue;
         const Decision *d = schedule_asked_load(c->p, i);
         bool can = !m.token && c->f->params[m.param].kind == PARAM_IN;
-        for (int k = 0; k < i->n_operands; k++) can = can && can_precede(ir_operand(i, k), place);
+        for (int k = 0; k < i->n_operands; k++) can = can && hoist_can_precede(ir_operand(i, k), place);
         if (d && d->form == LOAD_HOISTED && !can)
             schedule_refuse(c->p, d,
                 "this load cannot stand before a reduction: its tensor is written too, or its offsets follow "
@@ -354,7 +351,7 @@ static int exchanged_behind(Hoist *c)
     int all = 0, latest = 0;
     for (Instr *i = c->reductions.data[c->reductions.len - 1]->next; i; i = i->next) {
         bool streams = i->n_results != 1 || op_is_elementwise(i->op) || i->op == OP_LOAD;
-        int w = streams ? 0 : words(c, ir_result(i));
+        int w = streams ? 0 : words_of_tile(c, ir_result(i));
         if (w <= SMALL) continue;
         all += w;
         latest = w;
@@ -449,6 +446,19 @@ static size_t plan(Hoist *c, bool *again)
     return n;
 }
 
+/* Adds gathers that start early too, as many as have registers, where all loads do. Nothing is computed again
+ * for them. */
+static size_t with_gathers(Hoist *c, const Instr *place, size_t n, bool again)
+{
+    if (n < c->loads.len) return n;
+    hoist_find_gathers(c, c->reductions.data[0], place, &c->loads);
+    size_t all = c->loads.len;
+    c->budget -= FEW_WORDS / 2; /* for addresses of gathers, and their tests */
+    while (all > n && !fits(c, all, again)) all--;
+    for (size_t k = n; k < all; k++) hoist_choose_late(c, c->loads.data[k]);
+    return all;
+}
+
 /* Returns whether a load was moved, or a value is computed again. */
 static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
@@ -474,6 +484,7 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
                 c.budget);
         else schedule_take_load(p, c.loads.data[k], LOAD_HOISTED, 0);
     }
+    n = with_gathers(&c, place, n, again);
     Place to = { f->body, place->prev, place->mark };
     for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], &to);
     if (!again) return n > 0;
