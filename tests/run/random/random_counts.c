@@ -90,8 +90,8 @@ static const char *part(void *user, char name, char *out, size_t size)
     if (kind) snprintf(out, size, "%c%d", letters[kind - kinds], below(a, x->n[kind - kinds]));
     else switch (name) {
         case 'K':
-            return CHOOSE(a, "load(KEY[at +: E])", "load(KEY[at +: E], pad = -1)", "($Q % i32(V))", "($Q & 3)",
-                "abs($Q % i32(V))", "i32(arange(E) % V)", "key");
+            return CHOOSE(a, "load(KEY[at +: E])", "load(KEY[at +: E], pad = -1)", "($Q % i32(V))",
+                "($Q & 3)", "abs($Q % i32(V))", "i32(arange(E) % V)", "key");
         case 'B':
             return CHOOSE(a, "0 .. 2", "0 .. 0", "0 .. index(load(LEN[i]))", "-1 .. 1", "0 .. 5 : 3",
                 "index(load(OFF[i])) / 8 .. index(load(OFF[i + 1])) / 8", "i .. 3",
