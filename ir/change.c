@@ -24,6 +24,14 @@ void ir_set_operands(Instr *i, Value *const *operands, int n)
     }
 }
 
+Attr ir_copy_attr(Session *s, Attr a)
+{
+    if (attr_info[a.key].kind == ATTR_KIND_STR) a.s = session_intern(s, a.s, strlen(a.s));
+    if (attr_info[a.key].kind == ATTR_KIND_INTS)
+        a.v = arena_grow(&s->arena, a.v, (size_t)a.n * sizeof *a.v, (size_t)a.n * sizeof *a.v);
+    return a;
+}
+
 void ir_set_attr(Session *s, Instr *i, Attr a)
 {
     a = ir_copy_attr(s, a);

@@ -226,12 +226,12 @@ void ir_unlink(Instr *i)
     i->block = NULL;
 }
 
-Attr ir_copy_attr(Session *s, Attr a)
+/* What an instruction consists of lies in one piece of memory, or apart where gaps find wrong indices. */
+static void *part_of(Session *s, char **room, size_t bytes)
 {
-    if (attr_info[a.key].kind == ATTR_KIND_STR) a.s = session_intern(s, a.s, strlen(a.s));
-    if (attr_info[a.key].kind == ATTR_KIND_INTS)
-        a.v = arena_grow(&s->arena, a.v, (size_t)a.n * sizeof *a.v, (size_t)a.n * sizeof *a.v);
-    return a;
+    if (ARENA_GAPS) return arena_alloc(&s->arena, bytes);
+    *room += bytes;
+    return *room - bytes;
 }
 
 Instr *ir_new_instr(
@@ -240,25 +240,26 @@ Instr *ir_new_instr(
     Session *s = b->module->session;
     const size_t uses = (size_t)n * sizeof(Use), values = (size_t)n_results * sizeof(Value),
                  attributes = (size_t)attrs.n * sizeof(Attr), blocks = (size_t)n_blocks * sizeof(Block *);
-    char *room = arena_alloc(&s->arena, sizeof(Instr) + uses + values + attributes + blocks);
-    Instr *i = (Instr *)room;
+    const size_t beside = ARENA_GAPS ? 0 : uses + values + attributes + blocks;
+    Instr *i = arena_alloc(&s->arena, sizeof(Instr) + beside);
+    char *room = (char *)(i + 1);
     i->op = op;
     i->loc = b->loc;
     i->n_operands = n;
-    i->operands = (Use *)(room += sizeof(Instr));
+    i->operands = part_of(s, &room, uses);
     for (int k = 0; k < n; k++) {
         i->operands[k].user = i;
         link_use(&i->operands[k], operands[k]);
     }
     i->n_results = n_results;
-    i->results = (Value *)(room += uses);
+    i->results = part_of(s, &room, values);
     for (int k = 0; k < n_results; k++)
         i->results[k] = (Value){ .def = i, .index = k, .id = b->module->next_id++ };
     i->n_attrs = attrs.n;
-    i->attrs = (Attr *)(room += values);
+    i->attrs = part_of(s, &room, attributes);
     for (int k = 0; k < attrs.n; k++) i->attrs[k] = ir_copy_attr(s, attrs.v[k]);
     i->n_blocks = n_blocks;
-    i->blocks = (Block **)(room + attributes);
+    i->blocks = part_of(s, &room, blocks);
     for (int k = 0; k < n_blocks; k++) i->blocks[k] = ir_block_new(b->block->func, i);
     return i;
 }

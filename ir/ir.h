@@ -8,6 +8,7 @@
 #pragma once
 #include "ir/op.h"
 #include "ir/type.h"
+#include <assert.h>
 
 typedef enum AttrKey {
 #define ATTR(ID, name, kind, doc) ATTR_##ID,
@@ -280,8 +281,19 @@ _Noreturn void ir_fail(Session *, Loc, const char *fmt, ...) __attribute__((form
 
 /* --- reading ----------------------------------------------------------------------------------------- */
 
-static inline Value *ir_operand(const Instr *i, int k) { return i->operands[k].value; }
-static inline Value *ir_result(const Instr *i) { return &i->results[0]; }
+/* Builds without NDEBUG check that the operation has what is asked for. So code that asks before it knows
+ * which operation it looks at fails on the first of another kind, though what it reads may be of no
+ * consequence. */
+static inline Value *ir_operand(const Instr *i, int k)
+{
+    assert(k >= 0 && k < i->n_operands);
+    return i->operands[k].value;
+}
+static inline Value *ir_result(const Instr *i)
+{
+    assert(i->n_results > 0);
+    return &i->results[0];
+}
 static inline Instr *ir_terminator(const Block *b) { return b->last; }
 const Attr *ir_attr(const Instr *, AttrKey); /* NULL when absent */
 int64_t ir_attr_int(const Instr *, AttrKey, int64_t otherwise);
@@ -385,7 +397,12 @@ typedef struct MemParts {
     int rank;
     int param; /* the index of the tensor's parameter */
 } MemParts;
-bool ir_mem_parts(const Instr *, MemParts *);          /* false: not a memory operation */
+bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
+/* The index along the last axis; NULL: the tensor has no axes. */
+static inline Value *ir_last_index(const MemParts *m) { return m->rank ? m->idx[m->rank - 1] : NULL; }
+/* Whether the last axis of the tensor is contiguous; false, too, of one without axes. */
+static inline bool ir_last_is_unit(const Func *f, const MemParts *m)
+{ return m->rank && f->params[m->param].stride[m->rank - 1] == 1; }
 enum { SEMAPHORE_OF_ADDITION = 1, SEMAPHORE_OF_NONE }; /* `semaphore` of an atomic */
 enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };           /* `half` of a barrier */
 enum { LANES_APART = 1, LANES_JOINED };                /* `lanes` of a reduction */

@@ -24,7 +24,7 @@ typedef struct PassRunner {
     bool stopped; /* the pass after which nothing runs */
     bool failed;  /* after diagnostics */
     bool verify;
-    bool laid_out;    /* kernel IR: tiles of registers have layouts */
+    bool laid_out;    /* kernel IR: tiles of registers have layouts, and what is taken whole is held */
     bool carry_on;    /* run the remaining passes after a pass that reported an error */
     int64_t inner_ns; /* of the steps of the pass that runs */
     PassSet parts;    /* steps that it has taken by parts: they end with it */

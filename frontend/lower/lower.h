@@ -234,6 +234,8 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 const char *lower_mix_note(Lower *, const Node *mixed, V, V);
 /* on a number where a list of extents stands; on a number as a condition */
 const char *lower_list_note(Lower *, const Node *);
+/* `a & b == c` compares first; NULL where the operator takes no comparison as a whole operand. */
+const char *lower_tighter_note(Lower *, const Node *);
 const char *lower_condition_note(Lower *, const Node *, V);
 const char *lower_types_note(Lower *, V, V);
 /* where a value is not of the type that is asked for */

@@ -180,6 +180,8 @@ static V lower_binary(Lower *l, const Node *n)
     bool ok = numbers(l, n->kids[0]->loc, o, a);
     ok &= numbers(l, n->kids[1]->loc, o, b);
     if (!ok) return value_error();
+    const char *tighter = (a.kind == V_INT) != (b.kind == V_INT) ? lower_tighter_note(l, n) : NULL;
+    if (tighter) return lower_error_note(l, n->loc, tighter, "an integer constant is no bool");
     if (!value_is_untyped(a) && !value_is_untyped(b) && value_dtype(a) != value_dtype(b))
         return lower_error_note(l, n->loc, lower_mix_note(l, n, a, b), "`%s` of `%s` and `%s`",
             ast_operator_text(o), dtype_name(value_dtype(a)), dtype_name(value_dtype(b)));

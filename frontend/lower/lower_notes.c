@@ -62,8 +62,7 @@ const char *lower_assign_note(Lower *l, const Var *var, V v)
 static bool is_comparison(const Node *n)
 { return n->kind == EXPR_BINARY && n->op >= OPR_EQ && n->op <= OPR_GE; }
 
-/* `a & b == c` compares first; NULL where the operator takes no comparison as a whole operand. */
-static const char *tighter_note(Lower *l, const Node *n)
+const char *lower_tighter_note(Lower *l, const Node *n)
 {
     if (n->op != OPR_AND && n->op != OPR_OR && n->op != OPR_XOR) return NULL;
     const Node *a = n->kids[0], *b = n->kids[1], *compared = is_comparison(b) ? b : a;
@@ -97,7 +96,7 @@ static bool chooses_numbers(V v)
 const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
 {
     const Node *a = mixed->kids[0], *b = mixed->kids[1];
-    const char *tighter = tighter_note(l, mixed);
+    const char *tighter = lower_tighter_note(l, mixed);
     if (tighter) return tighter;
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;

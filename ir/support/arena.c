@@ -3,13 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { ADDRESS_SANITIZER = 1 };
-#elif defined(__has_feature)
-enum { ADDRESS_SANITIZER = __has_feature(address_sanitizer) };
-#else
-enum { ADDRESS_SANITIZER = 0 };
-#endif
+/* Of the sanitizer's library, with which only a build with ARENA_GAPS is linked. */
+void __asan_poison_memory_region(const volatile void *, size_t);
+void __asan_unpoison_memory_region(const volatile void *, size_t);
 
 /* Bytes from `used` to `clean` are zero. kept: of Arena.shared, the bytes that outlive arena_clear. */
 struct ArenaChunk {
@@ -19,6 +15,7 @@ struct ArenaChunk {
 enum {
     CLEAN_AHEAD = 1024
 }; /* bytes, so that few allocations clear memory, which is then still in the cache */
+enum { GAP = ARENA_GAPS ? 16 : 0 };
 enum { CHUNK = 64 * 1024, ALIGN = 16, HEAD = (sizeof(ArenaChunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_size)
@@ -44,7 +41,22 @@ void arena_init_within(Arena *a, Arena *keeper)
     };
 }
 
-static void release(const Arena *a, ArenaChunk *c) { a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0); }
+static void close_bytes(void *p, size_t n)
+{
+    if (ARENA_GAPS) __asan_poison_memory_region(p, n);
+}
+
+static void *open_bytes(void *p, size_t n)
+{
+    if (ARENA_GAPS) __asan_unpoison_memory_region(p, n);
+    return p;
+}
+
+static void release(const Arena *a, ArenaChunk *c)
+{
+    open_bytes((char *)c + HEAD, c->size);
+    a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0);
+}
 
 static void release_all(const Arena *a, ArenaChunk *first)
 {
@@ -64,7 +76,7 @@ void arena_free(Arena *a)
 }
 
 /* Whether the arena may hand out again what was handed out once. */
-static bool reuses(const Arena *a) { return !ADDRESS_SANITIZER && !a->alloc.chunk; }
+static bool reuses(const Arena *a) { return !ARENA_GAPS && !a->alloc.chunk; }
 
 /* What follows is taken from the rest of the newest chunk. */
 void arena_keep(Arena *a)
@@ -127,6 +139,7 @@ static void *take_more(Arena *a, size_t bytes)
         if (!fresh) arena_oom(a);
         fresh->size = size;
         fresh->used = fresh->clean = 0;
+        close_bytes((char *)fresh + HEAD, size);
         a->total += size;
         if (c && size != chunk) { /* Put a large block after the current chunk, which still has room. */
             fresh->next = c->next;
@@ -138,7 +151,8 @@ static void *take_more(Arena *a, size_t bytes)
         c = fresh;
     }
     size_t end = c->size - c->used - bytes > CLEAN_AHEAD ? c->used + bytes + CLEAN_AHEAD : c->size;
-    memset((char *)c + HEAD + c->clean, 0, end - c->clean);
+    memset(open_bytes((char *)c + HEAD + c->clean, end - c->clean), 0, end - c->clean);
+    close_bytes((char *)c + HEAD + c->clean, end - c->clean);
     c->clean = end;
     return take_clean(a, c, bytes);
 }
@@ -147,9 +161,9 @@ static void *take_more(Arena *a, size_t bytes)
 static inline void *take(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) arena_oom(a);
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    const size_t room = ((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1)) + GAP;
     ArenaChunk *c = a->chunk;
-    return c && c->clean - c->used >= bytes ? take_clean(a, c, bytes) : take_more(a, bytes);
+    return open_bytes(c && c->clean - c->used >= room ? take_clean(a, c, room) : take_more(a, room), bytes);
 }
 
 void *arena_alloc(Arena *a, size_t bytes) { return take(a, bytes); }

@@ -23,6 +23,16 @@ typedef struct Allocator {
 
 extern const Allocator allocator_libc;
 
+/* A build with an address sanitizer leaves a gap behind everything that an arena hands out, which nobody may
+ * read or write, so that an index beyond the end of an array, or into one of no elements, is found. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { ARENA_GAPS = 1 };
+#elif defined(__has_feature)
+enum { ARENA_GAPS = __has_feature(address_sanitizer) };
+#else
+enum { ARENA_GAPS = 0 };
+#endif
+
 typedef struct ArenaChunk ArenaChunk;
 typedef struct Arena Arena;
 struct Arena {

@@ -154,7 +154,7 @@ static KernelPassFn *const pass_fn[PASS_COUNT] = {
 static bool call(void *user, PassRunner *r, PassId id)
 {
     Lowering *l = user;
-    r->laid_out |= id == PASS_LAYOUT || pass_info[id].needs & NEEDS_LAYOUTS;
+    r->laid_out |= (pass_info[id].needs & NEEDS_LAYOUTS) != 0;
     return pass_fn[id](&l->c);
 }
 

@@ -53,14 +53,16 @@ static int axis_before_reshape(const Instr *i, int axis)
 
 static bool mark_shape(Few *w, const Instr *i, int axis, int depth)
 {
-    Value *x = ir_operand(i, 0);
     switch (op_as_shape(i->op)) {
     case SHAPE_SPLAT: return true;
-    case SHAPE_BROADCAST: return x->type->shape[axis] == 1 || mark(w, x, axis, depth);
-    case SHAPE_PERMUTE: return mark(w, x, (int)ir_attr(i, ATTR_ORDER)->v[axis], depth);
+    case SHAPE_BROADCAST: {
+        Value *x = ir_operand(i, 0);
+        return x->type->shape[axis] == 1 || mark(w, x, axis, depth);
+    }
+    case SHAPE_PERMUTE: return mark(w, ir_operand(i, 0), (int)ir_attr(i, ATTR_ORDER)->v[axis], depth);
     case SHAPE_RESHAPE: {
         int before = axis_before_reshape(i, axis);
-        return before >= 0 && mark(w, x, before, depth);
+        return before >= 0 && mark(w, ir_operand(i, 0), before, depth);
     }
     case SHAPE_ARANGE:
     case SHAPE_SLICE:

@@ -317,9 +317,10 @@ static bool gathers_word(const Func *f, const Instr *i, MemParts *m, int64_t *at
     if (!i || i->op != OP_GATHER || !ir_mem_parts(i, m) || m->token || m->result->type->kind != TYPE_TILE)
         return false;
     const Param *p = &f->params[m->param];
-    const Value *last = m->idx[m->rank - 1];
+    const Value *last = ir_last_index(m);
+    if (!last) return false;
     if (last->def && last->def->op == OP_SPLAT) last = ir_operand(last->def, 0);
-    return p->kind == PARAM_IN && dtype_bytes(p->type->dtype) == WORD && p->stride[m->rank - 1] == 1 &&
+    return p->kind == PARAM_IN && dtype_bytes(p->type->dtype) == WORD && ir_last_is_unit(f, m) &&
            ir_is_const(last, at) && *at >= 0 && *at < f->dims[p->dims[m->rank - 1]].extent;
 }
 

@@ -48,9 +48,10 @@ static bool field(const Joiner *c, Instr *i, Field *x)
     if (i->op != OP_GATHER || kernel_kept(i) || !ir_mem_parts(i, &x->mem) || x->mem.token) return false;
     const Param *p = &c->f->params[x->mem.param];
     const Type *t = x->mem.result->type;
-    const Value *last = x->mem.idx[x->mem.rank - 1];
+    const Value *last = ir_last_index(&x->mem);
+    if (!last) return false;
     if (last->def && last->def->op == OP_SPLAT) last = ir_operand(last->def, 0);
-    return p->kind == PARAM_IN && p->stride[x->mem.rank - 1] == 1 && t->kind == TYPE_TILE &&
+    return p->kind == PARAM_IN && ir_last_is_unit(c->f, &x->mem) && t->kind == TYPE_TILE &&
            t->dtype != DT_BOOL && t->rank < TILE_MAX_RANK && type_elements(t) >= c->p->target->wave &&
            ir_is_const(last, &x->at);
 }

@@ -16,6 +16,7 @@
  *
  * Requires: products as matrix instructions, and the plan's number of warps. Keeps: everything. */
 #include "passes/kernel/layout/groups.h"
+#include "passes/pass.h"
 
 static void assign_all(void *user, Instr *i)
 {
@@ -490,6 +491,7 @@ bool kernel_pass_layout(KernelContext *k)
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
+    p->runner->laid_out = true;
     if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, behind_bulk_stores, &c);
     if (!kernel_step(p, PASS_DENSE_WINDOWS, densify_windows, &c)) return true;
     if (!kernel_step(p, PASS_SLIDING_WINDOWS, slide_windows, &c)) return true;

@@ -78,8 +78,7 @@ int64_t window_record(const Func *f, const Instr *i, int axis)
     MemParts m;
     int64_t n = 1, at;
     const Attr *e = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS);
-    if (!e || !ir_mem_parts(i, &m) || ir_attr(i, ATTR_ORDER) || f->params[m.param].stride[m.rank - 1] != 1)
-        return 0;
+    if (!e || !ir_mem_parts(i, &m) || ir_attr(i, ATTR_ORDER) || !ir_last_is_unit(f, &m)) return 0;
     for (int a = axis + 1; a < m.rank; a++) {
         int64_t extent = f->dims[f->params[m.param].dims[a]].extent;
         if (extent < 1 || e->v[a] != extent || (steps && steps->v[a] != 1) || !ir_is_const(m.idx[a], &at) ||

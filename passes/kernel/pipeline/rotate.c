@@ -34,11 +34,12 @@ void kernel_mark_dependents(Block *body, const Value *on)
     for (Instr *i = body->first; i; i = i->next) i->mark = !ir_all_operands(i, does_not_depend, &d);
 }
 
+/* What was made since the values were sorted belongs to the early part (keep_operands). */
 static bool late_instr(const LateValues *s, const Instr *i)
 {
     if (i == s->product) return true;
     for (int k = 0; k < i->n_results; k++)
-        if (s->late[i->results[k].id]) return true;
+        if (i->results[k].id < s->n && s->late[i->results[k].id]) return true;
     return false;
 }
 

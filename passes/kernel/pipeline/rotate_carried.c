@@ -428,9 +428,8 @@ static void end(const Carried *c, Builder *in, Instr *loop)
 bool rotate_carried(Rotation *r)
 {
     Session *s = r->c->s;
-    Carried c = {
-        .r = r, .front = arena_array(&s->arena, bool, r->s.n), .anew = arena_array(&s->arena, bool, r->s.n)
-    };
+    const uint32_t n = r->c->f->module->next_id; /* of values, those too that planning the rotation made */
+    Carried c = { .r = r, .front = arena_array(&s->arena, bool, n), .anew = arena_array(&s->arena, bool, n) };
     if (!plan_carried(&c)) return false;
     Instr *loop = r->loop;
     Builder b = ir_before(loop);

@@ -74,7 +74,7 @@ static int64_t elements(const Value *v)
 /* Whether the last index counts along an axis of the tile. */
 static bool counts_along(const Func *f, const MemParts *m)
 {
-    const Value *last = m->rank ? m->idx[m->rank - 1] : NULL;
+    const Value *last = ir_last_index(m);
     bool counts = false;
     for (int a = 0; last && last->type->kind == TYPE_TILE && a < last->type->rank; a++)
         counts |= last->type->shape[a] > 1 && kernel_run(f, last, a, 2) & RUN_COUNTS;

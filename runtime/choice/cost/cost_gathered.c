@@ -32,7 +32,7 @@ void cost_gathered_words_of(CostWalk *w, const Instr *i)
 static bool by_rows(const CostWalk *w, const Instr *i)
 {
     MemParts m;
-    const Value *last = ir_mem_parts(i, &m) ? m.idx[m.rank - 1] : NULL;
+    const Value *last = ir_mem_parts(i, &m) ? ir_last_index(&m) : NULL;
     bool counts = false;
     for (int a = 0; last && last->type->kind == TYPE_TILE && a < last->type->rank; a++)
         counts |= last->type->shape[a] > 1 && kernel_run(w->f, last, a, 2) & RUN_COUNTS;

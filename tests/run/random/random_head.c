@@ -39,13 +39,17 @@ static void parameter(Arranger *a, const RandomHead *h, const RandomTensor *t)
 {
     RandomKernel *k = a->k;
     const char *type = *t->type == 'T' ? elem_name(a->type) : t->type;
+    const size_t role = strcspn(t->role, "?");
+    const bool optional = t->role[role] != 0, given = !optional || chance(a, 50);
     const bool odd = h->extremes && strchr("fb", *type) && strcmp(type, "bool") && !strcmp(t->role, "in") &&
                      !strncmp(t->fill, "int", 3);
-    arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", t->role, type, t->name,
-        is_step_order(t) ? h->order : t->dims);
-    arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "", t->role,
-        t->name, t->dims, type, odd ? "extremes" : "", t->fill + (odd ? strlen("int") : 0));
-    arrange_append(k->launch, sizeof k->launch, " %s", t->name);
+    arrange_append(k->text, sizeof k->text, "%s%.*s %s %s[%s]%s",
+        k->text[strlen(k->text) - 1] == '(' ? "" : ", ", (int)role, t->role, type, t->name,
+        is_step_order(t) ? h->order : t->dims, optional ? "?" : "");
+    arrange_append(k->launch, sizeof k->launch, " %s", given ? t->name : "-");
+    if (!given) return;
+    arrange_append(k->tensors, sizeof k->tensors, "%s%.*s %s[%s] %s %s%s", *k->tensors ? "; " : "", (int)role,
+        t->role, t->name, t->dims, type, odd ? "extremes" : "", t->fill + (odd ? strlen("int") : 0));
     view(a, h, t);
 }
 

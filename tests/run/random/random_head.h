@@ -3,7 +3,8 @@
 #pragma once
 #include "arrange.h"
 
-/* As in the table of cases.h. type: `T` for the kernel's favourite. */
+/* As in the table of cases.h. role: `in?` and so on for an optional tensor, which every other kernel leaves
+ * out. type: `T` for the kernel's favourite. */
 typedef struct RandomTensor {
     const char *role, *name, *dims, *type, *fill;
 } RandomTensor;

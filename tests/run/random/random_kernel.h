@@ -58,6 +58,10 @@ void random_places(uint64_t seed, RandomKernel *out);
  * (random_patterns.c): exact. */
 void random_patterns(uint64_t seed, RandomKernel *out);
 
+/* Another kind, of atomics on small tensors in loops, branches and behind returns, with optional tensors and
+ * tensors without axes (random_counts.c): exact. */
+void random_counts(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */

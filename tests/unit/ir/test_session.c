@@ -1,5 +1,5 @@
 /* A session that is renewed: what it kept stays, with the tables of texts and types as they were, and what
- * came later is gone, however much it was. */
+ * came later is gone, however much it was; and what its arena hands out. */
 #include "ir/type.h"
 #include "ir_test.h"
 
@@ -67,4 +67,28 @@ static void test_renew(void)
     CU_ASSERT_EQUAL(n_deferred, KEPT);
 }
 
-UNIT_MAIN("session", { "renew", test_renew })
+int __asan_address_is_poisoned(const volatile void *);
+
+/* What an arena hands out is zero and at a multiple of 16; with an address sanitizer nobody may touch what
+ * lies behind it, nor the element 0 of an array of none. */
+static void test_gaps(void)
+{
+    static const size_t sizes[] = { 0, 1, 7, 16, 24, 5000, 70000 };
+    static const char zeros[70000];
+    Session s;
+    session_init(&s, allocator_libc);
+    if (setjmp(s.oom)) exit(2);
+    for (size_t k = 0; k < 7 * sizeof sizes / sizeof *sizes; k++) {
+        const size_t n = sizes[k % (sizeof sizes / sizeof *sizes)];
+        char *p = arena_array(&s.arena, char, n);
+        CU_ASSERT_EQUAL((uintptr_t)p % 16, 0);
+        CU_ASSERT_EQUAL(memcmp(p, zeros, n), 0);
+        memset(p, 1, n);
+        if (!ARENA_GAPS) continue;
+        CU_ASSERT(__asan_address_is_poisoned(p + n));
+        CU_ASSERT(n == 0 || !__asan_address_is_poisoned(p + n - 1));
+    }
+    session_free(&s);
+}
+
+UNIT_MAIN("session", { "renew", test_renew }, { "gaps", test_gaps })
