@@ -260,7 +260,7 @@ static double begin_time(const Estimate *e)
 static double store_time(const Estimate *e)
 {
     double few = fmin(1, all_ctas(e->c) / e->units);
-    double time = multiplies(e->c) ? e->c->out / e->m->store_products * few : e->c->out / e->m->store;
+    double time = multiplies(e->c) ? e->c->stored / e->m->store_products * few : e->c->out / e->m->store;
     return e->share * (time + e->m->ends_weight * ends_of(e) / e->m->alu);
 }
 
