@@ -78,8 +78,9 @@ static double sectors_of(int64_t bytes, int64_t step)
     return n * (double)step / SECTOR;
 }
 
-/* The bytes of the sectors that a tile takes to its own, where TMA stores it: boxes that overlap write some of
- * it twice, and the rows of boxes may begin within a sector. What has less than two sectors takes as long. */
+/* The bytes of the sectors that a tile takes to its own, where TMA stores it: boxes that overlap write some
+ * of it twice, and the rows of boxes may begin within a sector. What has less than two sectors takes as long.
+ */
 static double boxes_written(const CostWalk *w, const Instr *store, const Layout *l, int unit, int64_t step)
 {
     BulkBoxes b;
@@ -141,7 +142,8 @@ double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m
     const Type *t = m->values[0]->type;
     int64_t pitch[TILE_MAX_RANK], place[WARP];
     int unit = -1, of = kernel_unit_axis(w->f, i, &unit), size = dtype_bytes(t->dtype);
-    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || kernel_row_block(w->f, w->plan, i)) return 1;
+    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || kernel_row_block(w->f, w->plan, i))
+        return 1;
     const Layout *l = layouts_get(&w->plan->layouts, t);
     int64_t step = step_of(w, m->param, of, t->shape[unit]);
     if (l && ir_attr_int(i, ATTR_BULK, 0)) return boxes_written(w, i, l, unit, step);
