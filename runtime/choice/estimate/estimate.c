@@ -205,8 +205,9 @@ static double work_time(const Estimate *e, double groups)
 }
 
 /* The wait for one stage of data, shared by the stages: one is asked for when the consumer leaves it, comes
- * after `load`, and is held again while the consumer works on it and on a part of its neighbours. Loads to
- * registers are waited for rounds ahead. */
+ * after `load`, and is held again while the consumer works on it and on a part of its neighbours. Where one
+ * product follows another, other warpgroups work in the meantime, and a stage is held for their iterations
+ * too. Loads to registers are waited for rounds ahead. */
 static double data_wait(const Estimate *e, double l2)
 {
     const Cost *c = e->c;
@@ -217,8 +218,9 @@ static double data_wait(const Estimate *e, double l2)
     if (e->plain && c->loading > 1) held += m->held_together;
     double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
     double load = m->latency + longer * estimate_from_memory(e) + l2;
-    double busy = (load + held * work_time(e, e->groups)) / stages;
-    return fmin(busy, load / fmax(stages - held, m->least_stages));
+    double busy = (load + held * work_time(e, e->groups)) / stages,
+           bare = load / fmax(stages - held, m->least_stages);
+    return c->chained ? bare : fmin(busy, bare);
 }
 
 /* How often a program waits for loads that nothing runs ahead of. Those of consumers wait for each other
