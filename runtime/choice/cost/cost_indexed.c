@@ -132,7 +132,6 @@ void cost_indexed(CostWalk *w, const Instr *i, const MemParts *m, double times)
     else if (ir_attr_int(i, ATTR_GATHERED, 0) > 0) w->c.shared += bytes;
     else {
         cost_wrote(w, m->param, bytes);
-        if (ir_attr_int(i, ATTR_BULK, 0)) w->c.stored += bytes * (cost_sectors_written(w, i, m) - 1);
         if (is_queued(i, m)) w->c.queued += n * times;
         else cost_crowded(w, i, m->param, n * times);
     }

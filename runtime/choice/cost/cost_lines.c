@@ -142,8 +142,8 @@ double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m
     const Type *t = m->values[0]->type;
     int64_t pitch[TILE_MAX_RANK], place[WARP];
     int unit = -1, of = kernel_unit_axis(w->f, i, &unit), size = dtype_bytes(t->dtype);
-    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || kernel_row_block(w->f, w->plan, i))
-        return 1;
+    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || unit >= t->rank) return 1;
+    if (kernel_row_block(w->f, w->plan, i)) return 1;
     const Layout *l = layouts_get(&w->plan->layouts, t);
     int64_t step = step_of(w, m->param, of, t->shape[unit]);
     if (l && ir_attr_int(i, ATTR_BULK, 0)) return boxes_written(w, i, l, unit, step);
