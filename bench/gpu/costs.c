@@ -38,8 +38,8 @@ static void print_count(const Problem *p, const char *config, const ProblemCount
     printf("{\"config\": \"%s\", \"ok\": %s, \"lower_ms\": %.2f, \"count_ms\": %.2f", config,
         c->ok ? "true" : "false", c->lower_ms, c->count_ms);
 #define D(x) printf(", \"" #x "\": %.6g", (double)cost->x)
-    D(wgmma), D(mma), D(feed), D(shared), D(alu), D(special), D(in), D(own), D(fetched), D(out), D(wasted),
-        D(outside), D(cp_async), D(copies), D(given), D(nearby), D(added), D(queued);
+    D(wgmma), D(mma), D(feed), D(shared), D(alu), D(special), D(in), D(own), D(fetched), D(out), D(stored),
+        D(wasted), D(outside), D(cp_async), D(copies), D(given), D(nearby), D(added), D(queued);
     D(torn), D(split), D(ends), D(cut), D(joins), D(loading), D(panels), D(scalar), D(steps), D(again),
         D(iterations), D(stalls), D(waits), D(trips), D(trips_ahead), D(meets);
     D(heaviest), D(unique), D(memory), D(ring), D(stages), D(ahead), D(programs), D(groups), D(consumers);

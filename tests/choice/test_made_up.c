@@ -39,6 +39,7 @@ static Cost products(void)
     Cost c = { .wgmma = 128.0 * 256 * 4096,
         .in = 4096 * 384 * 2,
         .out = 65536,
+        .stored = 65536,
         .iterations = 64,
         .programs = 512,
         .groups = 512 };
@@ -104,6 +105,47 @@ static void one_warpgroup(void)
     CU_ASSERT(alone_takes_longer(2, 0, 196608) == 1);
     CU_ASSERT(alone_takes_longer(1, 1, 196608) == 1); /* other arithmetic is estimated by itself */
     CU_ASSERT(alone_takes_longer(1, 0, 65536) < alone_takes_longer(1, 0, 196608));
+}
+
+static double estimate_by(const Cost *c, const DeviceModel *m)
+{
+    CostDevice d = device_of_model(m, target_find("cuda:sm_90a"));
+    Bound bound;
+    return cost_estimate(c, &d, &bound);
+}
+
+/* The programs of a multiprocessor that follow another one find its instructions in the caches; the first one
+ * does not, nor does a persistent program begin again. */
+static void later_rounds_begin_warm(void)
+{
+    Cost c = products();
+    DeviceModel cold = models[H100];
+    cold.begin_warm = 0;
+    CU_ASSERT(estimate_by(&c, &cold) == estimate_by(&c, &models[H100]));
+    c.persistent = false;
+    c.memory = c.unique = 1;
+    double saved = estimate_by(&c, &cold) - estimate_by(&c, &models[H100]);
+    CU_ASSERT(fabs(saved - 3 * models[H100].begin_warm) < 1); /* four rounds */
+    c.programs = c.groups = 132;
+    CU_ASSERT(estimate_by(&c, &cold) == estimate_by(&c, &models[H100]));
+}
+
+/* A ring of two stages whose loads take longer than the work: each stage is loaded and worked on in turn,
+ * which is longer than half of a load, and shorter than two loads that nothing runs beside. */
+static void two_stages_wait_in_turn(void)
+{
+    Cost c = products();
+    DeviceModel slow = models[H100];
+    slow.latency = 5000;
+    c.stages = 2;
+    c.iterations = 64;
+    c.programs = c.groups = 132;
+    c.memory = c.unique = 1;
+    double few = estimate_by(&c, &slow);
+    c.stages = 4;
+    double many = estimate_by(&c, &slow);
+    CU_ASSERT(few > 64 * 2500 && few < 64 * 5000);
+    CU_ASSERT(few > 1.7 * many && few < 2.3 * many);
 }
 
 /* --- what is chosen ---------------------------------------------------------------------------------- */
@@ -222,6 +264,8 @@ int main(int argc, char **argv)
     CU_add_test(s, "memory bound", memory_bound);
     CU_add_test(s, "matrix bound", matrix_bound);
     CU_add_test(s, "one warpgroup", one_warpgroup);
+    CU_add_test(s, "later rounds begin warm", later_rounds_begin_warm);
+    CU_add_test(s, "two stages wait in turn", two_stages_wait_in_turn);
     CU_add_test(s, "compiled in", compiled_in);
     CU_add_test(s, "chosen for the card", chosen_for_the_card);
     CU_add_test(s, "what the driver says", what_the_driver_says);

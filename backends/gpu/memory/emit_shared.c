@@ -119,11 +119,12 @@ static int piece_elements(
     return copy_runs_along(w, l, s) && (n == 1 || window_whole_vectors(e, w, n)) ? n : 1;
 }
 
+enum { NARROWEST = 4 }; /* bytes, of cp.async */
+
 /* Where a row is copied by 4 or 8 bytes, neighbours in it are of neighbouring lanes, so that a warp asks for
  * few lines and writes to each bank once. */
 CopyLayout copy_layout(Emit *e, const Instr *copy, const Window *w, const LayoutShared *s)
 {
-    enum { NARROWEST = 4 }; /* bytes, of cp.async */
     const Type *view = ir_operand(copy, 0)->type;
     Arena *a = &e->s->arena;
     int wave = e->target->wave, warps = e->threads / wave;
@@ -261,12 +262,31 @@ static int pieces_in_lines(Emit *e, const PieceCopy *x)
     return 1;
 }
 
+/* How many pieces a loop over them copies in one iteration, of those that are no whole vectors and are
+ * tested; 0: all of them, since the loop is unrolled. Of more than eight tests at once, the vendor's compiler
+ * puts the outcomes together bit by bit in one register, a chain of dependent instructions, and keeps the
+ * addresses of all pieces in registers. */
+static int tested_together(Emit *e, const PieceCopy *x)
+{
+    Index *c[TILE_MAX_RANK];
+    int bytes = x->n * dtype_bytes(x->d), n = PIECES_OVERLAPPED;
+    if (x->count <= n || bytes < NARROWEST || bytes >= COPIED_AT_ONCE || x->w->picked) return 0;
+    coords_at(e, x->threads->window, index_linear(e, x->n, "v", 0), c);
+    if (!*window_condition(e, x->w, c, false)) return 0;
+    for (int a = 0; a < x->threads->window->rank; a++)
+        if (!shifts_suffice(register_coord(e, x->threads->window, a, index_linear(e, x->n, "v", 0))))
+            return 0;
+    while (n > 1 && x->count % n) n--;
+    return n >= PIECES_OVERLAPPED / 2 ? n : 0;
+}
+
 static void copy_pieces(Emit *e, const PieceCopy *x)
 {
     int lines = x->count > PIECES_UNROLLED ? pieces_in_lines(e, x) : 1;
+    int together = x->count > PIECES_UNROLLED ? lines > 1 ? 1 : PIECES_OVERLAPPED : tested_together(e, x);
     /* No register array is indexed by v, so the loop is unrolled only to overlap the copies. */
-    if (x->count > PIECES_UNROLLED) {
-        directive(e, "#pragma unroll %d", lines > 1 ? 1 : PIECES_OVERLAPPED);
+    if (together > 0) {
+        directive(e, "#pragma unroll %d", together);
         line(e, "for (int v = 0; v < %d; v++) {", x->count / lines);
         e->indent++;
     } else begin_unrolled(e, "v", x->count);

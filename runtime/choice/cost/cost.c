@@ -21,6 +21,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(fetched) \
     F(pieces) \
     F(out) \
+    F(stored) \
     F(wasted) \
     F(outside) \
     F(given) \

@@ -14,6 +14,8 @@ typedef struct Cost {
     double alu, special; /* lane operations: arithmetic, and those of the special function unit */
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
+    double stored;       /* bytes of the sectors that stores of tiles write; those of several accesses count
+                            for each */
     double own, fetched; /* of `in`: bytes that warps load to registers through the multiprocessor's own
                             cache; bytes of the sectors that come from L2 for these */
     double pieces;       /* of those and `out`: lines, were each piece that lies together in memory a line */

@@ -1,10 +1,13 @@
-/* cost_lines.c: of cost: the lines that an access of a warp reaches. The multiprocessor's own cache serves
- * one line in a cycle, in which its lanes would compute. */
+/* cost_lines.c: of cost: the lines that an access of a warp reaches, and the sectors that its stores write.
+ * The multiprocessor's own cache serves one line in a cycle, in which its lanes would compute. */
+#include "ir/analysis/range.h"
 #include "passes/kernel/layout/windows.h"
+#include "passes/kernel/warp_specialization/bulk_store.h"
 #include "runtime/choice/cost/cost_walk.h"
+#include <math.h>
 
-/* Bytes of a line; lanes of a warp, and of a multiprocessor. */
-enum { LINE = 128, WARP = 32, LANES = 128 };
+/* Bytes of a line, of a sector and of a vector; lanes of a warp, and of a multiprocessor. */
+enum { LINE = 128, SECTOR = 32, VECTOR = 16, WARP = 32, LANES = 128 };
 
 /* Bytes between neighbours along each axis of the tile that is loaded or stored; false: its axes are not
  * those of the window. */
@@ -16,11 +19,13 @@ static bool pitches_of(const CostWalk *w, const Instr *i, const Type *t, int64_t
     if (!e || !ir_mem_parts(i, &m)) return false;
     const Param *p = &w->f->params[m.param];
     for (int a = 0; a < e->n; a++) axes += e->v[a] > 1;
+    const bool each = i->op == OP_STORE && e->n == t->rank; /* axes of one element too */
+    if (each) axes = t->rank;
     if (axes != t->rank || kernel_unit_axis(w->f, i, NULL) < 0) return false;
     int64_t own = dtype_bytes(p->type->dtype), size = own;
     for (int a = p->type->rank - 1; a >= 0; a--) {
         int axis = axes - 1;
-        if (a < e->n && e->v[a] > 1) {
+        if (a < e->n && (each || e->v[a] > 1)) {
             axes--;
             if (i->op == OP_LOAD && (!window_tile_axis(i, a, &axis) || axis >= t->rank)) return false;
             pitch[axis] = w->env->strides ? w->env->strides[m.param][a] * size : own;
@@ -63,4 +68,86 @@ double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
         n += same == n;
     }
     return n > least ? (n - (least > 1 ? least : 1)) * (double)LANES / WARP : 0;
+}
+
+/* Sectors that so many bytes take, in the mean over the multiples of `step` at which they may begin. */
+static double sectors_of(int64_t bytes, int64_t step)
+{
+    double n = 0;
+    for (int64_t at = 0; at < SECTOR; at += step) n += (double)((at + bytes + SECTOR - 1) / SECTOR);
+    return n * (double)step / SECTOR;
+}
+
+/* The bytes of the sectors that a tile takes to its own, where TMA stores it: boxes that overlap write some
+ * of it twice, and the rows of boxes may begin within a sector. What has less than two sectors takes as long.
+ */
+static double boxes_written(const CostWalk *w, const Instr *store, const Layout *l, int unit, int64_t step)
+{
+    BulkBoxes b;
+    if (unit < 0 || !kernel_store_boxes(&w->s->arena, l, store, unit, &b)) return 1;
+    double twice = 2.0 * b.n * b.pairs / layout_regs(l), sectors = sectors_of(b.row_bytes, step);
+    return twice * fmax(2, sectors) * SECTOR / b.row_bytes;
+}
+
+/* The same of what one access of each lane of a warp stores: so many bytes at each of these places, in order,
+ * wherever the rows begin. */
+static double lanes_written(const int64_t *place, int n, int64_t run, int64_t step)
+{
+    double sectors = 0, bytes = 0;
+    for (int64_t begin = 0; begin < SECTOR; begin += step) {
+        int64_t next = 0; /* the first sector that is not counted yet */
+        for (int k = 0; k < n; k++) {
+            int64_t first = (begin + place[k]) / SECTOR, last = (begin + place[k] + run - 1) / SECTOR;
+            if (first < next) first = next;
+            if (last < first) continue;
+            sectors += (double)(last - first + 1);
+            next = last + 1;
+        }
+    }
+    for (int k = 0; k < n; k++) bytes += k && place[k] == place[k - 1] ? 0 : (double)run;
+    return sectors * (double)step / bytes;
+}
+
+/* Where the lanes of the first warp have the first register, in order. */
+static int places_of(const Layout *l, const int64_t *pitch, int rank, int64_t *place)
+{
+    int n = 0;
+    for (uint32_t lane = 0; lane < WARP && lane < layout_lanes(l); lane++) {
+        int32_t at[TILE_MAX_RANK];
+        int64_t p = 0;
+        int k = n++;
+        layout_element(l, 0, lane, 0, 0, at);
+        for (int a = 0; a < rank; a++) p += at[a] * pitch[a];
+        for (; k && place[k - 1] > p; k--) place[k] = place[k - 1];
+        place[k] = p;
+    }
+    return n;
+}
+
+/* Bytes at whose multiples the rows of a tensor begin, up to a sector. */
+static int64_t step_of(const CostWalk *w, int param, int unit, int64_t tile)
+{
+    const Param *p = &w->f->params[param];
+    int64_t size = dtype_bytes(p->type->dtype), step = range_gcd(SECTOR, tile * size), pitch = size;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] * size : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        if (a != unit && w->env->dims[p->dims[a]] > 1) step = range_gcd(step, stride);
+    }
+    return step > 0 ? step : 1;
+}
+
+double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m)
+{
+    const Type *t = m->values[0]->type;
+    int64_t pitch[TILE_MAX_RANK], place[WARP];
+    int unit = -1, of = kernel_unit_axis(w->f, i, &unit), size = dtype_bytes(t->dtype);
+    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || unit >= t->rank) return 1;
+    if (kernel_row_block(w->f, w->plan, i)) return 1;
+    const Layout *l = layouts_get(&w->plan->layouts, t);
+    int64_t step = step_of(w, m->param, of, t->shape[unit]);
+    if (l && ir_attr_int(i, ATTR_BULK, 0)) return boxes_written(w, i, l, unit, step);
+    if (!l || i->op != OP_STORE || !pitches_of(w, i, t, pitch)) return 1;
+    int64_t run = ir_attr_int(i, ATTR_SHIFTED, 0) ? VECTOR : ir_attr_int(i, ATTR_VECTOR, 1) * size;
+    return lanes_written(place, places_of(l, pitch, t->rank, place), run, step);
 }

@@ -285,6 +285,7 @@ static double shifted(const CostWalk *w, const Instr *i)
 void cost_wrote(CostWalk *w, int param, double bytes)
 {
     w->c.out += bytes;
+    w->c.stored += bytes;
     if (param < MOST_PARAMS) w->written[param] += bytes;
 }
 
@@ -311,7 +312,10 @@ static void window_access(CostWalk *w, const Instr *i, const MemParts *m, double
         /* Elements by themselves take a register each until they are put together. */
         int words = (int)(whole / (width < 4 ? size : 4) / w->threads);
         if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
-    } else cost_wrote(w, m->param, bytes * times);
+    } else {
+        cost_wrote(w, m->param, bytes * times);
+        w->c.stored += bytes * (cost_sectors_written(w, i, m) - 1) * times;
+    }
     if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0)) w->c.added += bytes / size * times;
     w->c.wasted += (moved - bytes) * times;
     w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);

@@ -164,6 +164,9 @@ double cost_new_part(CostWalk *, const Instr *load, const MemParts *);
 /* cost_lines.c: lane operations that a lane's access of a tile takes beside the access: those of as many
  * cycles as a warp's access reaches more lines than the fewest that hold as much. */
 double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
+/* The bytes of the sectors that a store of a tile writes to those of the tile; a sector that several accesses
+ * write counts for each. */
+double cost_sectors_written(const CostWalk *, const Instr *, const MemParts *);
 
 /* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold

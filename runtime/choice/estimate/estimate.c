@@ -170,20 +170,6 @@ static double chained_arithmetic(const Estimate *e, double arithmetic)
     return (e->c->consumers > 2 ? e->m->arithmetic_chained : e->m->arithmetic_chained_two) * arithmetic;
 }
 
-/* The wait for one stage of data, shared by the stages that are free to run ahead; or the wait for
- * loads to registers that are issued rounds ahead. */
-static double data_wait(const Estimate *e, double l2)
-{
-    const Cost *c = e->c;
-    const DeviceModel *m = e->m;
-    if (e->loops) return estimate_trip(e) * c->trips_ahead / e->iterations;
-    double stages = c->stages ? c->stages : m->stages_unknown;
-    double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
-    double free = stages - (c->chained ? m->held_stages_chained : m->held_stages);
-    if (e->plain && c->loading > 1) free -= m->held_together;
-    return (m->latency + longer * estimate_from_memory(e) + l2) / fmax(free, m->least_stages);
-}
-
 static double meeting_time(const Estimate *e)
 {
     bool cluster = e->c->cluster > 1 && e->c->joins <= 0;
@@ -216,6 +202,25 @@ static double work_time(const Estimate *e, double groups)
     double products = t->products * few_warpgroups(e, groups), other = t->arithmetic;
     bool longer = e->c->computed > 0 && !e->c->chained && other > products;
     return longer ? other + unhidden(e, groups) * products : products + unhidden(e, groups) * other;
+}
+
+/* The wait for one stage of data, shared by the stages: one is asked for when the consumer leaves it, comes
+ * after `load`, and is held again while the consumer works on it and on a part of its neighbours. Where one
+ * product follows another, other warpgroups work in the meantime, and a stage is held for their iterations
+ * too. Loads to registers are waited for rounds ahead. */
+static double data_wait(const Estimate *e, double l2)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    if (e->loops) return estimate_trip(e) * c->trips_ahead / e->iterations;
+    double stages = c->stages ? c->stages : m->stages_unknown;
+    double held = c->chained ? m->held_stages_chained : m->held_stages;
+    if (e->plain && c->loading > 1) held += m->held_together;
+    double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
+    double load = m->latency + longer * estimate_from_memory(e) + l2;
+    double busy = (load + held * work_time(e, e->groups)) / stages,
+           bare = load / fmax(stages - held, m->least_stages);
+    return c->chained ? bare : fmin(busy, bare);
 }
 
 /* How often a program waits for loads that nothing runs ahead of. Those of consumers wait for each other
@@ -260,7 +265,7 @@ static double begin_time(const Estimate *e)
 static double store_time(const Estimate *e)
 {
     double few = fmin(1, all_ctas(e->c) / e->units);
-    double time = multiplies(e->c) ? e->c->out / e->m->store_products * few : e->c->out / e->m->store;
+    double time = multiplies(e->c) ? e->c->stored / e->m->store_products * few : e->c->out / e->m->store;
     return e->share * (time + e->m->ends_weight * ends_of(e) / e->m->alu);
 }
 
@@ -326,7 +331,8 @@ static double programs_time(const Estimate *e)
     double ends = uneven ? rounds : ceil(n / k);
     if (fmin(k, n) > 1 && multiplies(c))
         each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
-    double chain = ends * (begin + end) + rounds * e->iterations * each;
+    double warm = multiplies(c) ? m->begin_warm * fmax(0, ends - 1) : 0;
+    double chain = ends * (begin + end) - warm + rounds * e->iterations * each;
     return multiplies(c) ? fmax(busy, chain) : BLEND(m->blend_iteration, busy, chain);
 }
 
