@@ -81,7 +81,7 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool known;       /* it has an estimate, be it that it does not fit, or gets none */
-    double predicted; /* what the estimate may be, where there is none; else 0 */
+    double log_predicted; /* the logarithm of what the estimate may be, where there is none; else 0 */
     int next;         /* in a list of points, one more than its number; 0: none */
     bool uncertain, products, cp_async;
     bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
