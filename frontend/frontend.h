@@ -206,8 +206,8 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 /* The condition of `require`, NULL where more than it decides what is allowed: listed configurations, `auto`
- * constants. Of a condition: how it consists of others; whether it names a constant or hint; whether it holds
- * for a configuration as above. Parts that ask for few names allow many configurations to be asked quickly.
+ * constants. Of a condition: how it consists of others; whether it names a constant or hint. Parts that ask for
+ * few names allow many configurations to be asked quickly.
  */
 typedef struct Node FrontCondition;
 typedef enum FrontJoin { FRONT_ASK, FRONT_ALL, FRONT_ANY, FRONT_SELECT } FrontJoin;
@@ -216,8 +216,11 @@ const FrontCondition *frontend_require(const Ast *, const FrontTune *);
  * part[2]. */
 FrontJoin frontend_condition_parts(const FrontCondition *, const FrontCondition *part[3]);
 bool frontend_condition_names(const Ast *, const FrontTune *, const FrontCondition *, const char *name);
-bool frontend_tune_config_holds(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed,
-    int n_fixed, const FrontCondition *, FrontBinding *out);
+/* Whether the condition holds for these bindings, of which only those matter that it names: for many of them.
+ */
+typedef struct FrontAsk FrontAsk;
+FrontAsk *frontend_ask_begin(Ast *, const FrontTune *, const FrontCondition *);
+bool frontend_ask(FrontAsk *, const FrontBinding *, int n);
 
 /* A pass that a step of a ladder names, for the check of its name. */
 typedef struct FrontPassName {
