@@ -242,7 +242,6 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
 
 /* --- workers ----------------------------------------------------------------------------------------- */
 
-/* A worker parses once; what it makes of one point is forgotten before the next. */
 /* False. */
 static bool out_of_memory(Search *z)
 {
@@ -252,6 +251,8 @@ static bool out_of_memory(Search *z)
     return false;
 }
 
+/* What a worker makes of one point is forgotten before the next. Nobody uses the search's own session while
+ * they work. */
 static bool open_worker(Search *z, SearchWorker *w)
 {
     bool again = w->open;
@@ -262,7 +263,7 @@ static bool open_worker(Search *z, SearchWorker *w)
     if (again && w->ast) session_renew(&w->s);
     if (again) return w->ast != NULL;
     w->ast = NULL;
-    w->ast = z->p->parse(z->p->user, &w->s);
+    w->ast = frontend_share(&w->s, z->ast);
     session_keep(&w->s);
     return w->ast != NULL;
 }
