@@ -187,6 +187,7 @@ typedef struct Search {
     int queue[MOST_POINTS];     /* points that want an estimate now */
     int next, finished, limit;  /* of these: the first that nobody took, how many have it, all */
     int n_estimated;            /* points that were compiled */
+    double least_before;        /* the least estimate when these began; INFINITY: there was none */
     bool quit, short_of_memory; /* the latter: some point has no estimate for want of memory */
 } Search;
 
