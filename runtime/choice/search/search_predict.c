@@ -185,7 +185,7 @@ static float covariance(const SearchSurrogate *g, const Prediction *a, const Pre
         for (int k = 0; k < LANES_OF_NAMES; k++)
             sum[k] += g->weight[j + k] * fabsf(a->x[j + k] - b->x[j + k]);
     const float steps = sum[0] + sum[1] + (sum[2] + sum[3]);
-    const float at = fminf(steps * PER_STEP, PER_STEP * MOST_STEPS - 1);
+    const float most = PER_STEP * MOST_STEPS - 1, far = steps * PER_STEP, at = far < most ? far : most;
     const int i = (int)at;
     return g->falls[i] + (at - (float)i) * (g->falls[i + 1] - g->falls[i]);
 }
