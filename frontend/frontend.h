@@ -20,6 +20,12 @@ typedef uint32_t FrontImportFn(void *user, Session *, uint32_t from, const char 
  * import is an error. Always returns a tree; the session's error count tells whether it is whole. */
 Ast *frontend_parse(Session *, uint32_t file, FrontImportFn *import_fn, void *user);
 
+/* The same tree, checked, for another session that has neither sources nor names yet, so that it is parsed
+ * once. Nothing changes a tree that is checked. The first session outlives the other. NULL: that has some of
+ * its own.
+ */
+Ast *frontend_share(Session *, const Ast *);
+
 /* Names, arities, duplicates, attributes, hints, structure of everything in the tree, whether a kernel uses
  * it or not. True when neither this nor parsing reported an error. */
 bool frontend_check(Ast *);
@@ -206,8 +212,8 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 /* The condition of `require`, NULL where more than it decides what is allowed: listed configurations, `auto`
- * constants. Of a condition: how it consists of others; whether it names a constant or hint; whether it holds
- * for a configuration as above. Parts that ask for few names allow many configurations to be asked quickly.
+ * constants. Of a condition: how it consists of others; whether it names a constant or hint. Parts that ask
+ * for few names allow many configurations to be asked quickly.
  */
 typedef struct Node FrontCondition;
 typedef enum FrontJoin { FRONT_ASK, FRONT_ALL, FRONT_ANY, FRONT_SELECT } FrontJoin;
@@ -216,8 +222,11 @@ const FrontCondition *frontend_require(const Ast *, const FrontTune *);
  * part[2]. */
 FrontJoin frontend_condition_parts(const FrontCondition *, const FrontCondition *part[3]);
 bool frontend_condition_names(const Ast *, const FrontTune *, const FrontCondition *, const char *name);
-bool frontend_tune_config_holds(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed,
-    int n_fixed, const FrontCondition *, FrontBinding *out);
+/* Whether the condition holds for these bindings, of which only those matter that it names: for many of them.
+ */
+typedef struct FrontAsk FrontAsk;
+FrontAsk *frontend_ask_begin(Ast *, const FrontTune *, const FrontCondition *);
+bool frontend_ask(FrontAsk *, const FrontBinding *, int n);
 
 /* A pass that a step of a ladder names, for the check of its name. */
 typedef struct FrontPassName {

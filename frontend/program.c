@@ -222,6 +222,8 @@ static KernelInfo *info_of(const struct Program *g, const char *name)
     return NULL;
 }
 
+const KernelInfo *program_info(const Ast *ast, const char *kernel) { return info_of(ast->program, kernel); }
+
 static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
 {
     FrontTune *t = arena_new(&s->arena, FrontTune);
@@ -336,30 +338,6 @@ static bool config_with(
     return true;
 }
 
-FrontJoin frontend_condition_parts(const FrontCondition *c, const FrontCondition *part[3])
-{
-    FrontJoin join = c->kind == N_COND                          ? FRONT_SELECT
-                     : c->kind == N_BINARY && c->op == OPR_LAND ? FRONT_ALL
-                     : c->kind == N_BINARY && c->op == OPR_LOR  ? FRONT_ANY
-                                                                : FRONT_ASK;
-    for (uint32_t k = 0; k < c->n && join != FRONT_ASK; k++) part[k] = c->kids[k];
-    return join;
-}
-
-/* Parts that decide nothing are not asked: they may divide by zero. */
-static bool condition_holds(Lower *eval, const Node *c)
-{
-    const Node *part[3] = { NULL };
-    bool ok = false;
-    switch (frontend_condition_parts(c, part)) {
-    case FRONT_ALL: return condition_holds(eval, part[0]) && condition_holds(eval, part[1]);
-    case FRONT_ANY: return condition_holds(eval, part[0]) || condition_holds(eval, part[1]);
-    case FRONT_SELECT: return condition_holds(eval, part[condition_holds(eval, part[0]) ? 1 : 2]);
-    case FRONT_ASK: break;
-    }
-    return lower_const_bool(eval, c, "the condition of `require`", &ok) && ok;
-}
-
 static bool holds(const Ast *ast, const FrontTune *t, const Node *condition, const FrontBinding *fixed,
     int n_fixed, const FrontBinding *config)
 {
@@ -367,7 +345,7 @@ static bool holds(const Ast *ast, const FrontTune *t, const Node *condition, con
     FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
     memcpy(all + n_fixed, config, (size_t)t->n * sizeof *all);
-    return condition_holds(
+    return program_condition_holds(
         lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)), condition);
 }
 
@@ -379,22 +357,6 @@ bool frontend_tune_config_with(
     if (!configs_list(&info->configs, out) || !autos_allow(info, out)) return false;
     return !info->require || holds(ast, t, info->require, fixed, n_fixed, out);
 }
-
-const FrontCondition *frontend_require(const Ast *ast, const FrontTune *t)
-{
-    const KernelInfo *info = info_of(ast->program, t->kernel);
-    return info->configs.n || info->n_autos ? NULL : info->require;
-}
-
-bool frontend_condition_names(const Ast *ast, const FrontTune *t, const FrontCondition *c, const char *name)
-{
-    const Node *params = info_of(ast->program, t->kernel)->node->kids[0];
-    return program_depends(params, c, name, (int)params->n);
-}
-
-bool frontend_tune_config_holds(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed,
-    int n_fixed, const FrontCondition *c, FrontBinding *out)
-{ return config_with(t, k, fixed, n_fixed, out) && holds(ast, t, c, fixed, n_fixed, out); }
 
 bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
 { return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out); }

@@ -21,6 +21,10 @@ bool program_key_always(const FrontKernel *, const char *name);
 Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);
 /* A fresh scope under the globals; with `kernel` its consts by their defaults. */
 void lower_eval_scope(Lower *, const Node *kernel);
+/* The same for other bindings, with those of a kernel's consts that are `consts`. */
+void lower_eval_again(Lower *, const Node *kernel, const Node *consts, const FrontBinding *, size_t n);
+/* require.c: whether the condition holds. */
+bool program_condition_holds(Lower *, const Node *);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
 FrontValue lower_eval_param(Lower *, const Node *param);
 /* A value of a domain; `param` is the const or optional tensor it is for, or NULL for a dimension or hint,

@@ -44,6 +44,9 @@ struct Program {
 
 struct Lower; /* frontend/lower/lower.h */
 
+/* program.c: what is known of the kernel with this name (interned). */
+const KernelInfo *program_info(const Ast *, const char *kernel);
+
 /* tune_configs.c: fills info->configs and their domains; returns how many. Whether a configuration is listed.
  */
 int describe_configs(Session *, struct Lower *eval, KernelInfo *, const Node *block, FrontDomain *);

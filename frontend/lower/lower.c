@@ -309,6 +309,18 @@ static void begin(Lower *l, const char *name, Scope *globals)
     l->globals = globals;
 }
 
+/* Hints that have domains in a tune block. */
+static void bind_hints(Lower *l, const Node *kernel)
+{
+    for (size_t i = 0; i < l->n_bindings; i++) {
+        const FrontBinding *b = &l->bindings[i];
+        const HintInfo *hint = hint_find(b->name);
+        const char *name = hint ? session_intern(l->s, hint->name, strlen(hint->name)) : NULL;
+        if (hint && b->value.kind == FRONT_INT && !lower_scope_find(l, name))
+            lower_scope_add(l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(b->value), false);
+    }
+}
+
 Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, size_t n)
 {
     Lower *l = arena_new(&ast->session->arena, Lower);
@@ -319,23 +331,31 @@ Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindin
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
     lower_eval_scope(l, kernel);
-    for (size_t i = 0; i < n; i++) { /* hints that have domains in a tune block */
-        const HintInfo *hint = hint_find(bindings[i].name);
-        const char *name = hint ? session_intern(l->s, hint->name, strlen(hint->name)) : NULL;
-        if (hint && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name))
-            lower_scope_add(
-                l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(bindings[i].value), false);
-    }
+    bind_hints(l, kernel);
     return l;
 }
 
-void lower_eval_scope(Lower *l, const Node *kernel)
+static void eval_scope(Lower *l, const Node *kernel, const Node *consts)
 {
     l->scope = l->globals;
     lower_scope_push(l, arena_new(&l->s->arena, Scope));
     if (!kernel) return;
     lower_presence(l, kernel->kids[0]);
-    bind_consts(l, kernel->kids[0]);
+    bind_consts(l, consts);
+}
+
+void lower_eval_scope(Lower *l, const Node *kernel)
+{ eval_scope(l, kernel, kernel ? kernel->kids[0] : NULL); }
+
+void lower_eval_again(
+    Lower *l, const Node *kernel, const Node *consts, const FrontBinding *bindings, size_t n)
+{
+    l->bindings = bindings;
+    l->n_bindings = n;
+    l->steps = 0;
+    l->stopped = false;
+    eval_scope(l, kernel, consts);
+    bind_hints(l, kernel);
 }
 
 static FrontValue front_int(__int128 v)

@@ -98,6 +98,16 @@ static void parse_one(Program *g, const Loading *here)
     }
 }
 
+Ast *frontend_share(Session *s, const Ast *of)
+{
+    if (of->session == s) return (Ast *)of;
+    if (!session_share(s, of->session)) return NULL;
+    Ast *ast = arena_new(&s->arena, Ast);
+    *ast = *of;
+    ast->session = s;
+    return ast;
+}
+
 Ast *frontend_parse(Session *s, uint32_t file, FrontImportFn *fn, void *user)
 {
     Program g = { .ast = arena_new(&s->arena, Ast), .fn = fn, .user = user };

@@ -81,6 +81,17 @@ void session_renew(Session *s)
     copy_tables(s);
 }
 
+bool session_share(Session *s, const Session *from)
+{
+    if (s->strings.len || s->sources.len) return false;
+    const size_t bytes = from->strings.cap * sizeof *from->strings.data;
+    s->strings = from->strings;
+    s->strings.data = arena_alloc(&s->arena, bytes);
+    if (bytes) memcpy(s->strings.data, from->strings.data, bytes);
+    for (size_t i = 0; i < from->sources.len; i++) vec_push(&s->arena, &s->sources, from->sources.data[i]);
+    return true;
+}
+
 void session_defer(Session *s, void (*fn)(void *), void *ptr)
 {
     jmp_buf *outer = s->arena.on_oom, full;

@@ -50,6 +50,9 @@ void session_free(Session *);
 void session_renew(Session *);
 /* What the session has now outlives session_renew. Another call keeps what has come since as well. */
 void session_keep(Session *);
+/* Gives the session the sources and the interned strings of another one, which nobody changes meanwhile and
+ * which outlives it. False: it has some of its own. */
+bool session_share(Session *, const Session *from);
 int64_t clock_ns(void); /* the time of a clock that never goes backwards */
 double clock_ms(void);  /* the same in milliseconds */
 /* Runs fn(ptr) when the session is freed. Runs it at once if there is no memory to record it. */

@@ -22,6 +22,7 @@ typedef struct KernelOptions {
     int64_t expected; /* for an estimate: what conversions of tiles alike took (lower.c); 0: unknown */
     int warps;        /* 0: chosen from the tiles and the `warps` hint */
     bool measure;     /* for an estimate: no text is written */
+    bool unplayed;    /* with `measure`: the caller plays the roles against their rings, if it has to */
     bool roles_fail;  /* for tests: as where roles that were planned would wait for ever */
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */

@@ -247,7 +247,8 @@ static bool roles_fail(Lowering *l)
     if (!at && (at = ir_operand_fault(c->s, c->f)))
         why = "the operand of a product in flight would be written";
     if (!at) at = ir_roles_fault(c->f, &why);
-    if (!at) at = (c->p->options.measure ? ir_stages_fault_soon : ir_stages_fault)(c->s, c->f, &why);
+    if (!at && !(c->p->options.measure && c->p->options.unplayed))
+        at = (c->p->options.measure ? ir_stages_fault_soon : ir_stages_fault)(c->s, c->f, &why);
     c->p->roles_checked = !at;
     if (!at) return false;
     if (c->p->decisions->asked.len)

@@ -217,6 +217,7 @@ bool compile_from_tiles(const CompileJob *j, const CompileTest *may_fit, Func *t
     options.measure = true;
     options.declined = o->declined;
     options.expected = o->expected;
+    options.unplayed = o->unplayed;
     *code = (GpuCode){ 0 };
     if (!gpu_compile(j->session, tiles, o->target, &options, code, lowered)) return false;
     if (!packs_meet(j->ast, tiles, o, code->shared_bytes)) return true;

@@ -64,6 +64,7 @@ typedef struct CompileOptions {
         *check;       /* checks the text that a GPU backend emits (backends/gpu/check.h); may be NULL */
     bool *declined;   /* of compile_lowered: see KernelOptions; may be NULL */
     int64_t expected; /* the same */
+    bool unplayed;    /* the same */
 } CompileOptions;
 CompileOptions compile_options_default(const Target *);
 

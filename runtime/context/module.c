@@ -1,6 +1,7 @@
 /* module.c: sources: reading them with what they import, checking them once, and handing them to each
- * compilation again. A compilation parses the kept text in a session of its own, so that compilations need no
- * lock and leave nothing behind; a file changed meanwhile changes nothing. */
+ * compilation again. A compilation takes the tree in a session of its own, so that compilations need no lock
+ * and leave nothing behind; a file changed meanwhile changes nothing. A session that has names of its own
+ * parses the kept text again. */
 #define _GNU_SOURCE
 #include "runtime/context/context.h"
 #include "frontend/frontend.h"
@@ -293,6 +294,8 @@ static uint32_t replay_import(void *user, Session *s, uint32_t from, const char 
 
 Ast *module_parse(tile_module *m, Session *s)
 {
+    Ast *shared = frontend_share(s, m->ast);
+    if (shared) return shared;
     for (size_t i = 0; i < m->sources.files.len; i++) {
         const SourceFile *f = &m->sources.files.data[i];
         diag_add_source(s, f->name, f->directory, f->text, f->len);

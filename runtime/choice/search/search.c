@@ -70,6 +70,9 @@ static void combination(const Search *z, const uint8_t *at, int64_t number, uint
     }
 }
 
+/* Whether `require` has rejected the combination whatever the other names are. */
+static bool is_never(const Search *z, int64_t k) { return z->never[k / 8] & 1 << k % 8; }
+
 /* The combinations of the names that are tried with tiles; 0: `require` allows too many of them. */
 static int64_t combinations(Search *z, const uint8_t *at)
 {
@@ -79,6 +82,7 @@ static int64_t combinations(Search *z, const uint8_t *at)
         if (z->name[i].with_tiles && all <= MOST_ASKED) all *= search_listed(&z->name[i]);
     if (all <= MOST_TOGETHER || all > MOST_ASKED) return all <= MOST_TOGETHER ? all : 0;
     for (int64_t k = 0; k < all && allowed <= MOST_TOGETHER; k++) {
+        if (is_never(z, k)) continue;
         combination(z, at, k, p.at);
         allowed += search_allowed(z, &p);
     }
@@ -122,14 +126,14 @@ static void consider_tiles(Search *z, const uint8_t *at)
     uint8_t p[MOST_NAMES];
     const int known = z->p->device.model ? search_best(z, NULL, 0) : -1;
     const double best = known >= 0 ? z->point[known].ns : INFINITY;
-    int64_t all = combinations(z, at);
     if (!z->never) z->never = arena_array(&z->s->arena, uint8_t, MOST_ASKED / 8 + 1);
+    int64_t all = combinations(z, at);
     for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
     for (int pass = 0; pass < 2; pass++) {
         SearchLeast *least = search_least(z);
         for (int64_t k = 0; k < all; k++) {
-            if (z->never[k / 8] & 1 << k % 8) continue;
+            if (is_never(z, k)) continue;
             combination(z, at, k, p);
             if (runs_several(z, p) != pass || search_is_hopeless(least, p, best)) continue;
             bool forbidden = false;

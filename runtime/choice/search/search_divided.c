@@ -53,7 +53,7 @@ static bool loads_together(const Search *z, const SearchPoint *p)
 }
 
 /* The estimate, or what it may be. */
-static double expected_ns(const SearchPoint *p) { return p->known ? p->ns : p->predicted; }
+static double expected_ns(const SearchPoint *p) { return p->known ? p->ns : exp(p->log_predicted); }
 
 /* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
  * them: first what should be fastest if dividing costs nothing. */

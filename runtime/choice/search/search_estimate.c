@@ -2,6 +2,7 @@
  * threads. */
 #define _GNU_SOURCE
 #include "ir/target/processors.h"
+#include "ir/verify/ring_stages.h"
 #include "ir/support/stack.h"
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
@@ -159,7 +160,17 @@ static SearchScratch *scratch_of(const Search *z, SearchWorker *w, const SearchP
     return s;
 }
 
-static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
+/* Whether the point may be the best one and its roles fail by their rings (ir_stages_fault). That is a
+ * mistake in a pass, and then all warps run alike; to play the roles takes as long as many passes, and of
+ * other points nothing depends on it. */
+static bool roles_fail(const Search *z, Session *s, const SearchPoint *p, const Func *f)
+{
+    const char *why;
+    return p->ns < z->least_before && ir_stages_fault_soon(s, f, &why);
+}
+
+/* plays: roles are played against their rings. */
+static void estimate(Search *z, SearchWorker *w, SearchPoint *p, bool plays)
 {
     const SearchProblem *q = z->p;
     Session *s = &w->s;
@@ -183,6 +194,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
     SearchScratch *scratch = scratch_of(z, w, p);
     options.expected = scratch->bytes;
+    options.unplayed = !plays;
     CompileJob job = { s, w->ast, q->kernel, all, n, q->facts, &options };
     if (!(tiles = search_tiles(z, w, p, &job, &compiled)) || !may_fit.holds(&q->device, tiles)) return;
     if (!compile_from_tiles(&job, &may_fit, tiles, &compiled, &f, &code)) return;
@@ -211,6 +223,10 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     const double doubt = search_doubt(&cost, q->device.model, p == &z->point[0]);
     p->ns = doubt * cost_estimate(&cost, &q->device, &p->bound);
     p->careful = doubt * cost_estimate_carefully(&cost, &q->device);
+    if (!plays && roles_fail(z, s, p, f)) {
+        estimate(z, w, p, true);
+        return;
+    }
     const double few = (double)q->device.units / (double)z->point[0].programs;
     if (z->tune->n) return;
     p->few = doubt * of_launch(&cost, &q->device, few);
@@ -242,7 +258,6 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
 
 /* --- workers ----------------------------------------------------------------------------------------- */
 
-/* A worker parses once; what it makes of one point is forgotten before the next. */
 /* False. */
 static bool out_of_memory(Search *z)
 {
@@ -252,6 +267,8 @@ static bool out_of_memory(Search *z)
     return false;
 }
 
+/* What a worker makes of one point is forgotten before the next. Nobody uses the search's own session while
+ * they work. */
 static bool open_worker(Search *z, SearchWorker *w)
 {
     bool again = w->open;
@@ -262,7 +279,7 @@ static bool open_worker(Search *z, SearchWorker *w)
     if (again && w->ast) session_renew(&w->s);
     if (again) return w->ast != NULL;
     w->ast = NULL;
-    w->ast = z->p->parse(z->p->user, &w->s);
+    w->ast = frontend_share(&w->s, z->ast);
     session_keep(&w->s);
     return w->ast != NULL;
 }
@@ -285,7 +302,7 @@ static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
     }
     p->ns = INFINITY;
     if (!open_worker(z, w)) return;
-    if (!setjmp(w->s.oom)) estimate(z, w, p);
+    if (!setjmp(w->s.oom)) estimate(z, w, p, false);
     else if (!out_of_memory(z)) p->ns = INFINITY;
     w->s.diags = w->s.last_diag = NULL;
     w->s.n_errors = 0;
@@ -325,6 +342,8 @@ static void *work(void *arg)
 void search_estimate_these(Search *z, const int *points, int n)
 {
     if (!n) return;
+    const int best = search_best(z, NULL, 0);
+    z->least_before = best < 0 ? INFINITY : z->point[best].ns;
     pthread_mutex_lock(&z->lock);
     memcpy(z->queue, points, (size_t)n * sizeof *points);
     z->next = z->finished = 0;

@@ -179,6 +179,39 @@ static void add_hints(Search *z)
         add_hint(z, "warps", few_warps, sizeof few_warps / sizeof *few_warps);
 }
 
+static bool condition_names(const Search *z, const SearchTerm *t, const char *name)
+{
+    const HintInfo *hint = hint_find(name);
+    return frontend_condition_names(z->ast, z->tune, t->condition, name) ||
+           (hint && frontend_condition_names(z->ast, z->tune, t->condition, hint->name));
+}
+
+static bool is_chosen(const Search *z, int domain)
+{
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].domain == domain) return true;
+    return false;
+}
+
+/* What the term names and nothing chooses: what the caller binds; the declared values of constants, and of
+ * hints the first of their domains. */
+static void begin_asking(Search *z, SearchTerm *t)
+{
+    FrontBinding *fixed =
+        arena_array(&z->s->arena, FrontBinding, (size_t)(z->p->n_bindings + z->tune->n) + 1);
+    t->ask = frontend_ask_begin(z->ast, z->tune, t->condition);
+    t->fixed = fixed;
+    for (int i = 0; i < z->p->n_bindings; i++)
+        if (condition_names(z, t, z->p->bindings[i].name)) fixed[t->n_fixed++] = z->p->bindings[i];
+    for (int d = 0; d < z->tune->n; d++) {
+        const FrontDomain *domain = &z->tune->domains[d];
+        const FrontParam *own = const_named(z->front, domain->name);
+        if (is_chosen(z, d) || search_is_bound(z->p, domain->name) || !condition_names(z, t, domain->name))
+            continue;
+        fixed[t->n_fixed++] = (FrontBinding){ domain->name, own ? own->default_value : domain->values[0] };
+    }
+}
+
 /* Appends the condition and those of which it consists; its number, or -1: there are too many. What one of
  * them says depends on few names, and walks ask for the same values of these many times. */
 static int add_term(Search *z, const FrontCondition *c)
@@ -199,6 +232,7 @@ static int add_term(Search *z, const FrontCondition *c)
         t->asked[t->n_asked++] = (uint8_t)i;
         t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
     }
+    if (t->join == FRONT_ASK) begin_asking(z, t);
     if (!t->size) return number;
     t->known = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
     t->holds = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
@@ -247,8 +281,24 @@ void search_add_names(Search *z)
     z->alone = search_pack(alone);
 }
 
-/* c: a condition; NULL: all of `require`, and what else is asked of a configuration. */
-static bool ask(const Search *z, const SearchPoint *p, const FrontCondition *c)
+/* Whether a condition without parts holds. Hints have the values of their domain alone. */
+static bool ask(const Search *z, const SearchPoint *p, const SearchTerm *t)
+{
+    FrontBinding all[t->n_fixed + MOST_NAMES];
+    int n = t->n_fixed;
+    memcpy(all, t->fixed, (size_t)n * sizeof *all);
+    for (int k = 0; k < t->n_asked; k++) {
+        const SearchName *m = &z->name[t->asked[k]];
+        const int at = p->at[t->asked[k]];
+        if (m->domain < 0) continue;
+        const bool listed = !m->hint || at < z->tune->domains[m->domain].n;
+        all[n++] = (FrontBinding){ m->name, m->values[listed ? at : 0] };
+    }
+    return frontend_ask(t->ask, all, n);
+}
+
+/* All of `require`, and what else is asked of a configuration. */
+static bool ask_all(const Search *z, const SearchPoint *p)
 {
     FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
     int n = z->p->n_bindings;
@@ -269,8 +319,7 @@ static bool ask(const Search *z, const SearchPoint *p, const FrontCondition *c)
             fixed[n++] = (FrontBinding){ own->name, own->default_value };
         number = number * z->tune->domains[d].n + value;
     }
-    return c ? frontend_tune_config_holds(z->ast, z->tune, number, fixed, n, c, out)
-             : frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
+    return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
 }
 
 static bool term_holds(Search *z, const SearchPoint *p, int term);
@@ -283,7 +332,7 @@ static bool find_out(Search *z, const SearchPoint *p, const SearchTerm *t)
     case FRONT_SELECT: return term_holds(z, p, t->part[term_holds(z, p, t->part[0]) ? 1 : 2]);
     case FRONT_ASK: break;
     }
-    return ask(z, p, t->condition);
+    return ask(z, p, t);
 }
 
 static bool term_holds(Search *z, const SearchPoint *p, int term)
@@ -302,7 +351,7 @@ static bool term_holds(Search *z, const SearchPoint *p, int term)
 
 bool search_allowed(Search *z, const SearchPoint *p)
 {
-    if (!z->n_terms) return ask(z, p, NULL);
+    if (!z->n_terms) return ask_all(z, p);
     for (int k = 0; k < z->n_all_of; k++) {
         const int term = z->all_of[k];
         if (term_holds(z, p, term)) continue;
@@ -314,14 +363,22 @@ bool search_allowed(Search *z, const SearchPoint *p)
     return true;
 }
 
-bool search_forbidden(Search *z, const uint8_t *at, const bool *may_change)
+bool search_forbidden(Search *z, const uint8_t *at, bool *may_change)
 {
     SearchPoint p = { 0 };
+    bool may_help[MOST_NAMES];
     memcpy(p.at, at, sizeof p.at);
+    memcpy(may_help, may_change, sizeof may_help);
     for (int k = 0; k < (z->n_terms ? z->n_all_of : 0); k++) {
+        const SearchTerm *t = &z->term[z->all_of[k]];
         bool changes = false;
-        for (int i = 0; i < z->n_names; i++) changes |= may_change[i] && z->term[z->all_of[k]].asks[i];
-        if (!changes && !term_holds(z, &p, z->all_of[k])) return true;
+        if (term_holds(z, &p, z->all_of[k])) continue;
+        for (int i = 0; i < z->n_names; i++) {
+            changes |= may_change[i] && t->asks[i];
+            may_help[i] &= t->asks[i];
+        }
+        if (!changes) return true;
     }
+    if (search_has_place(z, at)) memcpy(may_change, may_help, sizeof may_help);
     return false;
 }

@@ -2,15 +2,14 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-/* Parts of loops meet in a cluster; more of them, and those of a last round, in the workspace. */
-static bool has_place(const Search *z, const uint8_t *at)
+bool search_has_place(const Search *z, const uint8_t *at)
 {
     const CostDevice *d = &z->p->device;
-    bool workspace = d->workspace && d->target->cluster_ctas > 1;
+    if (d->workspace && d->target->cluster_ctas > 1) return true;
     for (int i = 0; i < z->n_names; i++) {
         const SearchName *m = &z->name[i];
         const int64_t parts = m->values[at[i]].i;
-        if (!m->hint || workspace) continue;
+        if (!m->hint) continue;
         if (m->hint->search == SEARCH_FEW_PROGRAMS && parts > SEARCH_MOST_OF_A_CLUSTER) return false;
         if (m->hint->search == SEARCH_LAST_ROUND && parts > 1) return false;
     }
@@ -74,7 +73,7 @@ bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint asked, *p = z->n_points < MOST_POINTS ? &z->point[z->n_points] : &asked;
     memcpy(p->at, at, sizeof p->at); /* the rest of it is set where the point is new */
-    if (!has_place(z, at) || !search_allowed(z, p)) return false;
+    if (!search_has_place(z, at) || !search_allowed(z, p)) return false;
     if (has_alike(z, at)) return true;
     for (int j = 0; j < z->n_names; j++)
         if (search_is_idle(z, at, j)) return true;

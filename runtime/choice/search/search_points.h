@@ -80,9 +80,9 @@ typedef struct SearchPoint {
                              multiprocessor has one program of the declared configuration, and many; else 0 */
     int64_t programs;
     Bound bound;
-    bool known;       /* it has an estimate, be it that it does not fit, or gets none */
-    double predicted; /* what the estimate may be, where there is none; else 0 */
-    int next;         /* in a list of points, one more than its number; 0: none */
+    bool known;           /* it has an estimate, be it that it does not fit, or gets none */
+    double log_predicted; /* the logarithm of what the estimate may be, where there is none; else 0 */
+    int next;             /* in a list of points, one more than its number; 0: none */
     bool uncertain, products, cp_async;
     bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
     bool divided;                   /* loops are, among CTAs */
@@ -142,6 +142,9 @@ typedef struct SearchTerm {
     uint8_t asked[MOST_NAMES]; /* those names */
     int n_asked, size;
     uint8_t *known, *holds;
+    FrontAsk *ask; /* of a condition without parts, and what is bound in it that */
+    const FrontBinding *fixed;
+    int n_fixed; /* is not chosen */
 } SearchTerm;
 
 /* The least estimates of tiles: of the points that are alike in the names that decide between tiles. */
@@ -184,6 +187,7 @@ typedef struct Search {
     int queue[MOST_POINTS];     /* points that want an estimate now */
     int next, finished, limit;  /* of these: the first that nobody took, how many have it, all */
     int n_estimated;            /* points that were compiled */
+    double least_before;        /* the least estimate when these began; INFINITY: there was none */
     bool quit, short_of_memory; /* the latter: some point has no estimate for want of memory */
 } Search;
 
@@ -205,8 +209,12 @@ bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(Search *, const SearchPoint *);
-/* Whether `require` rejects the point whatever values the names have that may change. */
-bool search_forbidden(Search *, const uint8_t *at, const bool *may_change);
+/* Whether `require` rejects the point whatever values the names have that may change. If it does not, and
+ * there is place for the point's parts, leaves those names of which one alone may make `require` allow it. */
+bool search_forbidden(Search *, const uint8_t *at, bool *may_change);
+/* search_points.c: whether there is place for parts of loops. They meet in a cluster; more of them, and those
+ * of a last round, in the workspace. */
+bool search_has_place(const Search *, const uint8_t *at);
 
 /* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
  */

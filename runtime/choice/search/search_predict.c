@@ -10,6 +10,7 @@
  * threads. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
+#include <string.h>
 
 enum {
     MOST_KNOWN = 144,    /* points that predictions are made from: no more are compiled by them */
@@ -40,9 +41,9 @@ static const double LEAST_WEIGHT = 0.002, UNKNOWN_PAIRS = 0.5, AGAIN = 1.4;
 
 typedef struct Prediction {
     float x[MOST_NAMES]; /* the place of the point, in steps */
-    float *v;            /* its row, L^-1 k below */
-    int n;               /* the length of that row */
-    double left;         /* what remains of its variance beside the known points */
+    float *k, *v;        /* its covariances with the known points, and its row, L^-1 k below */
+    int n_k, n;          /* how many of these are there; a row may have fewer than there are known points */
+    double left;         /* what remains of its variance beside those of its row */
     double rounds;       /* the logarithm of the launch's rounds, to those without any rest */
     double log_ns;       /* of the prediction */
 } Prediction;
@@ -50,9 +51,12 @@ typedef struct Prediction {
 struct SearchSurrogate {
     int n, n_placed, n_counted; /* known points; points with a place, and with rounds */
     int weighed;                /* known points when it was asked how much names matter */
+    int n_learned, n_predicted; /* known points of which `learn` knows; points with a prediction by these */
     int of[MOST_KNOWN];
     double side[MOST_KNOWN];                /* of the known points' rows, the last element */
     double y[MOST_KNOWN], rest[MOST_KNOWN]; /* what is predicted of them; it without the mean, by L^-1 */
+    float by[MOST_KNOWN];                   /* what each adds to a prediction: K^-1 (y - mean) */
+    double bound[MOST_POINTS];              /* no more is to be expected of an open point */
     double mean, spread;                    /* of y; a standard deviation */
     double log_best;                        /* of the least estimate */
     float weight[MOST_NAMES];               /* how much names matter */
@@ -104,7 +108,7 @@ static float place(const Search *z, const uint8_t *at, int j)
 static void place_point(Search *z, int i)
 {
     Prediction *p = &z->surrogate->point[i];
-    *p = (Prediction){ .left = 1, .v = arena_array(&z->s->arena, float, MOST_KNOWN) };
+    *p = (Prediction){ .left = 1, .k = arena_array(&z->s->arena, float, MOST_KNOWN) };
     for (int j = 0; j < z->n_names; j++) p->x[j] = place(z, z->point[i].at, j);
 }
 
@@ -143,6 +147,7 @@ static void count_programs(Search *z)
 {
     SearchSurrogate *g = z->surrogate;
     double parts;
+    const bool counted = g->programs > 0;
     for (int i = 0; i < z->n_points && !(g->programs > 0); i++)
         if (z->point[i].known && z->point[i].ns < INFINITY)
             g->programs = (double)z->point[i].programs / programs_of(z, z->point[i].at, &parts);
@@ -155,6 +160,7 @@ static void count_programs(Search *z)
         if (!p->known) p->programs = (int64_t)(programs + 0.5);
     }
     if (g->programs > 0) g->n_counted = z->n_points;
+    if (g->programs > 0 && !counted) g->n_learned = 0;
 }
 
 /* --- predictions ------------------------------------------------------------------------------------- */
@@ -162,22 +168,27 @@ static void count_programs(Search *z)
 /* Let K be the matrix of the covariances of the known points, with NUGGET added on its diagonal, L its
  * triangular root (K = L L', Cholesky), and k the covariances of a point with them. The point's row is
  * v = L^-1 k; of a known point it is what its row of L has before the diagonal, whose element is its `side`.
- * With the `rest` r = L^-1 (y - mean), the prediction is mean + v . r, and `left`, 1 - v . v, is what remains
- * of its variance. The mean is the one of generalized least squares: (u . L^-1 y) / (u . u), u = L^-1 of
- * ones. One more known point adds one element to each row. */
+ * With the `rest` r = L^-1 (y - mean), the prediction is mean + v . r, which is mean + k . L'^-1 r, and
+ * `left`, 1 - v . v, is what remains of its variance. The mean is the one of generalized least squares: (u .
+ * L^-1 y) / (u . u), u = L^-1 of ones. One more known point adds one element to each row. As that makes
+ * `left` less, the row of an open point is made longer only when its promise by a shorter one is the
+ * greatest.
+ */
+
+enum { LANES = 8, LANES_OF_NAMES = 4 };
 
 /* Of two points, by a table of the exponential function, between whose values it is a line. */
 static float covariance(const SearchSurrogate *g, const Prediction *a, const Prediction *b)
 {
-    float of[MOST_NAMES], steps = 0;
-    for (int j = 0; j < MOST_NAMES; j++) of[j] = g->weight[j] * fabsf(a->x[j] - b->x[j]);
-    for (int j = 0; j < MOST_NAMES; j++) steps += of[j];
-    const float at = fminf(steps * PER_STEP, PER_STEP * MOST_STEPS - 1);
+    float sum[LANES_OF_NAMES] = { 0 };
+    for (int j = 0; j < MOST_NAMES; j += LANES_OF_NAMES)
+        for (int k = 0; k < LANES_OF_NAMES; k++)
+            sum[k] += g->weight[j + k] * fabsf(a->x[j + k] - b->x[j + k]);
+    const float steps = sum[0] + sum[1] + (sum[2] + sum[3]);
+    const float most = PER_STEP * MOST_STEPS - 1, far = steps * PER_STEP, at = far < most ? far : most;
     const int i = (int)at;
     return g->falls[i] + (at - (float)i) * (g->falls[i + 1] - g->falls[i]);
 }
-
-enum { LANES = 8 };
 
 static float product(const float *a, const float *b, int n)
 {
@@ -190,23 +201,24 @@ static float product(const float *a, const float *b, int n)
     return all;
 }
 
+/* The point's covariances with all known points. */
+static void compare(const SearchSurrogate *g, Prediction *p)
+{
+    for (; p->n_k < g->n; p->n_k++) p->k[p->n_k] = covariance(g, p, &g->point[g->of[p->n_k]]);
+}
+
 /* Makes the point's row as long as there are known points. */
 static void complete(const Search *z, int i)
 {
     SearchSurrogate *g = z->surrogate;
     Prediction *p = &g->point[i];
+    if (!p->v) p->v = arena_array(&z->s->arena, float, MOST_KNOWN);
+    compare(g, p);
     for (; p->n < g->n; p->n++) {
         const int k = p->n;
-        const Prediction *known = &g->point[g->of[k]];
-        p->v[k] = (covariance(g, p, known) - product(p->v, known->v, k)) / (float)g->side[k];
+        p->v[k] = (p->k[k] - product(p->v, g->point[g->of[k]].v, k)) / (float)g->side[k];
         p->left -= (double)(p->v[k] * p->v[k]);
     }
-}
-
-static void complete_open(const Search *z)
-{
-    for (int i = 0; i < z->n_points; i++)
-        if (!z->point[i].known) complete(z, i);
 }
 
 /* Counts the point as known, whether or not it has an estimate yet. */
@@ -224,6 +236,20 @@ static bool is_refused(const Search *z, int i)
     double parts;
     programs_of(z, z->point[i].at, &parts);
     return parts > 1 && z->point[i].ns < INFINITY && !z->point[i].divided;
+}
+
+/* What each known point adds to predictions, L'^-1 of what remains of them. */
+static void weigh_known(const Search *z)
+{
+    SearchSurrogate *g = z->surrogate;
+    double left[MOST_KNOWN];
+    memcpy(left, g->rest, sizeof left);
+    for (int k = g->n - 1; k >= 0; k--) {
+        const float *v = g->point[g->of[k]].v;
+        left[k] /= g->side[k];
+        g->by[k] = (float)left[k];
+        for (int m = 0; m < k; m++) left[m] -= (double)v[m] * left[k];
+    }
 }
 
 /* What the known points say: their mean, what remains of each, and how far these are spread. One that does
@@ -255,6 +281,9 @@ static void learn(const Search *z)
         squares += g->rest[k] * g->rest[k];
     }
     g->spread = sqrt(squares / g->n);
+    g->n_learned = g->n;
+    g->n_predicted = 0;
+    weigh_known(z);
 }
 
 /* The only name in which two points differ; -1: they differ in more, or none. */
@@ -298,24 +327,25 @@ static void weigh_again(Search *z)
     g->weighed = known;
     g->n = 0;
     for (int i = 0; i < z->n_points; i++) {
-        g->point[i].n = 0;
+        g->point[i].n = g->point[i].n_k = 0;
         g->point[i].left = 1;
     }
     for (int k = 0; k < known; k++) count_as_known(z, g->of[k]);
-    complete_open(z);
     learn(z);
 }
 
+/* Predicts the open points, as far as the known ones say anything new. */
 static void predict_open(Search *z)
 {
-    const SearchSurrogate *g = z->surrogate;
-    for (int i = 0; i < z->n_points; i++) {
-        Prediction *p = &z->surrogate->point[i];
+    SearchSurrogate *g = z->surrogate;
+    for (int i = g->n_predicted; i < z->n_points; i++) {
+        Prediction *p = &g->point[i];
         if (z->point[i].known) continue;
-        p->log_ns = p->rounds + g->mean;
-        for (int k = 0; k < g->n; k++) p->log_ns += (double)p->v[k] * g->rest[k];
-        z->point[i].predicted = exp(p->log_ns);
+        compare(g, p);
+        p->log_ns = p->rounds + g->mean + product(p->k, g->by, g->n);
+        z->point[i].log_predicted = p->log_ns;
     }
+    g->n_predicted = z->n_points;
 }
 
 /* --- what is compiled -------------------------------------------------------------------------------- */
@@ -337,7 +367,7 @@ static bool is_beside(const Search *z, int i, int best)
     return j >= 0 && z->surrogate->weight[j] > MATTERS && fabs((double)p->x[j] - (double)q->x[j]) <= 1;
 }
 
-/* What is to be expected of the open point. Of seeds that least is known of them. */
+/* What is to be expected of the open point, by its row. Of seeds that least is known of them. */
 static double promise(const Search *z, int i, bool seeds, int best)
 {
     const SearchSurrogate *g = z->surrogate;
@@ -349,19 +379,46 @@ static double promise(const Search *z, int i, bool seeds, int best)
     return expected_below(above, doubt * (is_beside(z, i, best) ? DOUBT_BESIDE : DOUBT));
 }
 
-/* The open point of which most is to be expected; -1: none is worth it. */
+/* Bounds what is to be expected of the open points, by the rows that they have. */
+static void bound_open(const Search *z, bool seeds, int best)
+{
+    for (int i = 0; i < z->n_points; i++)
+        z->surrogate->bound[i] = z->point[i].known ? 0 : promise(z, i, seeds, best);
+}
+
+/* What is to be expected of the point, by its whole row. */
+static double whole_promise(const Search *z, int i, bool seeds, int best)
+{
+    SearchSurrogate *g = z->surrogate;
+    if (g->point[i].n < g->n) {
+        complete(z, i);
+        g->bound[i] = promise(z, i, seeds, best);
+    }
+    return g->bound[i];
+}
+
+/* The open point of which most is to be expected, the first of such; -1: none is worth it. */
 static int most_promising(const Search *z, bool seeds, int best)
 {
-    double most = seeds || best < 0 ? 0 : WORTH_IT * exp2(fmax(0, (z->surrogate->n - PATIENCE) / DOUBLES));
+    const SearchSurrogate *g = z->surrogate;
+    const double worth = seeds || best < 0 ? 0 : WORTH_IT * exp2(fmax(0, (g->n - PATIENCE) / DOUBLES));
+    double most = worth;
     int found = -1;
     for (int i = 0; i < z->n_points; i++) {
-        if (z->point[i].known) continue;
-        const double now = promise(z, i, seeds, best);
-        if (now <= most) continue;
+        if (g->bound[i] <= most) continue;
+        most = g->bound[i];
+        found = i;
+    }
+    if (found < 0) return -1;
+    most = whole_promise(z, found, seeds, best);
+    for (int i = 0; i < z->n_points; i++) {
+        if (g->bound[i] < most || i == found || g->bound[i] <= worth) continue;
+        const double now = whole_promise(z, i, seeds, best);
+        if (now < most || (now <= most && i > found)) continue;
         most = now;
         found = i;
     }
-    return found;
+    return most > worth ? found : -1;
 }
 
 /* Whether other points say what the point's estimate is, or that it is no better than theirs. */
@@ -383,11 +440,12 @@ static int choose(Search *z, int most, int *out)
     const int best = search_best(z, NULL, 0);
     if (best >= 0) g->log_best = log(z->point[best].ns);
     int n = 0, i;
+    bound_open(z, seeds, best);
     while (n < most && g->n < MOST_KNOWN && (i = most_promising(z, seeds, best)) >= 0) {
         z->point[i].known = true;
+        g->bound[i] = 0;
         if (needs_none(z, i)) continue;
         count_as_known(z, i);
-        complete_open(z);
         out[n++] = i;
     }
     return n;
@@ -405,7 +463,6 @@ static void place_points(Search *z)
         search_estimate_these(z, (int[]){ 0 }, 1);
     }
     count_programs(z);
-    complete_open(z);
 }
 
 void search_estimate_promising(Search *z)
@@ -414,8 +471,10 @@ void search_estimate_promising(Search *z)
     place_points(z);
     do {
         const bool seeds = z->surrogate->n < SEEDS;
-        learn(z);
-        weigh_again(z);
+        if (z->surrogate->n > z->surrogate->n_learned) {
+            learn(z);
+            weigh_again(z);
+        }
         predict_open(z);
         n = choose(z, seeds ? SEEDS - z->surrogate->n : AT_ONCE, chosen);
         search_estimate_these(z, chosen, n);

@@ -1,5 +1,6 @@
 /* A session that is renewed: what it kept stays, with the tables of texts and types as they were, and what
- * came later is gone, however much it was; and what its arena hands out. */
+ * came later is gone, however much it was; and what its arena hands out. One that shares what another has
+ * gives the same texts and sources, and keeps to itself what it adds. */
 #include "ir/type.h"
 #include "ir_test.h"
 
@@ -91,4 +92,28 @@ static void test_gaps(void)
     session_free(&s);
 }
 
-UNIT_MAIN("session", { "renew", test_renew }, { "gaps", test_gaps })
+static void test_share(void)
+{
+    enum { SHARED = 300, LATER = 1000 };
+    Session from, s;
+    session_init(&from, allocator_libc);
+    if (setjmp(from.oom)) exit(2);
+    fill(&from, "shared", SHARED);
+    session_init(&s, allocator_libc);
+    if (setjmp(s.oom)) exit(2);
+    CU_ASSERT_TRUE(session_share(&s, &from));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < SHARED; i++)
+            CU_ASSERT_PTR_EQUAL(text_of(&s, "shared", i), text_of(&from, "shared", i));
+        CU_ASSERT_STRING_EQUAL(diag_source(&s, SHARED)->name, text_of(&from, "shared", SHARED - 1));
+        CU_ASSERT_EQUAL(from.strings.len, SHARED);
+        CU_ASSERT_EQUAL(from.sources.len, SHARED + 1);
+        if (!round) fill(&s, "later", LATER);
+    }
+    CU_ASSERT_FALSE(session_share(&s, &from)); /* it has names of its own */
+    session_free(&s);
+    CU_ASSERT_STRING_EQUAL(diag_source(&from, SHARED)->name, text_of(&from, "shared", SHARED - 1));
+    session_free(&from);
+}
+
+UNIT_MAIN("session", { "renew", test_renew }, { "gaps", test_gaps }, { "share", test_share })

@@ -203,10 +203,10 @@ static bool is_free_extent(const FrontKernel *k, const char *name)
     return dim && !key;
 }
 
-bool problem_view_bound(const Problem *p, Session *s, const FrontBinding *given, int n, ProblemView *v)
+static bool view_bound(
+    const Problem *p, Session *s, Ast *ast, const FrontBinding *given, int n, ProblemView *v)
 {
-    *v = (ProblemView){ .problem = p, .given = given, .n_given = n };
-    v->ast = p->parse(p->user, s);
+    *v = (ProblemView){ .problem = p, .given = given, .n_given = n, .ast = ast };
     v->kernel = v->ast ? frontend_kernel_find(v->ast, p->kernel) : NULL;
     if (!v->kernel) return false;
     v->tune = frontend_tune(v->ast, p->kernel);
@@ -219,6 +219,9 @@ bool problem_view_bound(const Problem *p, Session *s, const FrontBinding *given,
     return true;
 }
 
+bool problem_view_bound(const Problem *p, Session *s, const FrontBinding *given, int n, ProblemView *v)
+{ return view_bound(p, s, p->parse(p->user, s), given, n, v); }
+
 bool problem_view(const Problem *p, Session *s, ProblemView *v)
 {
     Ast *ast = p->parse(p->user, s);
@@ -226,7 +229,7 @@ bool problem_view(const Problem *p, Session *s, ProblemView *v)
     if (!k) return false;
     FrontBinding *given = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + 1);
     int n = bind_words(s, k, p->n_words, p->words, given, p->n_words);
-    return problem_view_bound(p, s, given, n, v);
+    return view_bound(p, s, ast, given, n, v);
 }
 
 static CompileOptions options_of(const ProblemView *v)
@@ -310,8 +313,9 @@ void problem_count(const ProblemView *v, Session *s, const FrontBinding *config,
 
 static Ast *parse(void *user, Session *s)
 {
-    const Problem *p = ((const ProblemView *)user)->problem;
-    return p->parse(p->user, s);
+    const ProblemView *v = user;
+    Ast *shared = frontend_share(s, v->ast);
+    return shared ? shared : v->problem->parse(v->problem->user, s);
 }
 
 static int64_t extent(void *user, const char *name) { return extent_of(user, name); }
