@@ -25,6 +25,11 @@ enum {
      * Smaller tiles are held by one CTA as they are, whose lanes have such values once for an axis
      * (bench/notes/rows.md, "Tiles of several axes"). */
     LEAST_REPEATED = 57344,
+    /* The same of values that LEAST_ALIKE elements beside each other share, as many as an access of 16 bytes
+     * has: a lane reads two for its elements (few_indices.c). That pays if tiles of several axes have
+     * registers for twice the elements (bench/notes/rows.md, "Padded tiles of channels"). */
+    LEAST_SHARED = 1024,
+    LEAST_ALIKE = 16,
 };
 enum { MOST_STEPS = 8 }; /* operations from a load along some of the axes to where it is repeated */
 
@@ -134,6 +139,28 @@ static bool repeats(const Flatten *x, const Value *v, int steps)
     return true;
 }
 
+/* The elements that registers have room for, whose layouts cover axes by powers of two. */
+static int64_t covered(int rank, const int64_t *shape)
+{
+    int64_t all = 1;
+    for (int a = 0; a < rank; a++) {
+        int64_t n = 1;
+        while (n < shape[a]) n *= 2;
+        all *= n;
+    }
+    return all;
+}
+
+/* Whether neighbours share what the broadcast repeats, of a tile that is much smaller as one of one axis. */
+static bool repeats_beside(const Flatten *x, const Instr *i)
+{
+    const Type *of = ir_operand(i, 0)->type, *t = ir_result(i)->type;
+    int64_t alike = 1;
+    for (int a = t->rank - 1; a >= 0 && of->rank == t->rank && of->shape[a] == 1; a--) alike *= t->shape[a];
+    return x->n >= LEAST_SHARED && alike >= LEAST_ALIKE &&
+           covered(t->rank, t->shape) >= 2 * covered(1, &x->n);
+}
+
 /* The reduction along the other axes behind this one, which alone uses its result; the instruction itself, if
  * a single element is left. NULL: something else does. */
 static Instr *last_of(Instr *i)
@@ -162,8 +189,8 @@ static bool look_at(Flatten *x, Instr *i)
     if (i->op == OP_RESHAPE) return is_whole(x, ir_operand(i, 0));
     if (i->op == OP_BROADCAST)
         return is_whole(x, ir_result(i)) &&
-               (is_single(ir_operand(i, 0)) ||
-                   (x->n >= LEAST_REPEATED && repeats(x, ir_operand(i, 0), MOST_STEPS)));
+               (is_single(ir_operand(i, 0)) || ((x->n >= LEAST_REPEATED || repeats_beside(x, i)) &&
+                                                   repeats(x, ir_operand(i, 0), MOST_STEPS)));
     if (i->op == OP_ARANGE) return true;
     if (op_family(i->op) == OPS_REDUCE) return last_of(i) != NULL;
     if (op_family(i->op) == OPS_SCAN)
