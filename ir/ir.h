@@ -217,6 +217,14 @@ Value *ir_dim_value(const Func *, int dim);
  * itself says more. */
 void ir_dim_promise(Dim *, int64_t div);
 
+/* The number of elements of which the distance between neighbours along the axis is a multiple: the stride,
+ * where it is known. 0 along an axis of one element, where all that a program accesses lies at index 0. */
+static inline int64_t ir_row_step(const Func *f, const Param *p, int axis)
+{
+    if (f->dims[p->dims[axis]].extent == 1) return 0;
+    return p->stride[axis] != FACT_UNKNOWN ? p->stride[axis] : p->stride_div[axis];
+}
+
 /* The position at which instructions are inserted: before `before`, or at the end of `block` when that is
  * NULL. */
 typedef struct Builder {

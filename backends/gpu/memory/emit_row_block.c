@@ -17,9 +17,7 @@ static int rows_at_multiples(const Emit *e, const Window *w)
     const Param *q = &e->f->params[w->param];
     int64_t bytes = range_gcd(q->align, 16);
     for (int a = 0; a < w->rank; a++)
-        if (a != w->unit)
-            bytes = range_gcd(bytes, (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) *
-                                         dtype_bytes(q->type->dtype));
+        if (a != w->unit) bytes = range_gcd(bytes, ir_row_step(e->f, q, a) * dtype_bytes(q->type->dtype));
     return (int)bytes;
 }
 

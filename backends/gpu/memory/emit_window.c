@@ -87,7 +87,7 @@ static int64_t window_alignment(const Emit *e, const Param *p, const Window *w)
 {
     int64_t align = p->align;
     for (int a = 0; a < w->rank; a++) {
-        int64_t d = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        int64_t d = ir_row_step(e->f, p, a);
         /* Along other axes, the address changes by whole strides whatever the offset is. Along the unit axis
          * it changes by the offset. */
         if (a == w->unit) d = kernel_divisor(e->f, w->offset[a]);

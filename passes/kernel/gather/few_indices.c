@@ -87,6 +87,22 @@ static int vector_of(const Layout *l, int axis, DType d, int n, LayoutVector *v)
     return (int)v->n;
 }
 
+/* Takes two accesses for each vector of a lane, if they read more than two vectors of elements that are
+ * alike, `one` elements each. */
+static void by_ends(const Func *f, Ranges **ranges, const Instr *i, const Layout *l, int one, FewIndices *w)
+{
+    const DType d = ir_result(i)->type->dtype;
+    const int axis = ir_result(i)->type->rank - 1;
+    LayoutVector v;
+    for (int n = 16 / dtype_bytes(d); n >= LEAST_BOTH; n /= 2) {
+        const GatherStep step = kernel_gather_step(f, ranges, i, n);
+        const int both = step.by >= n ? vector_of(l, axis, d, n, &v) : 1;
+        if (both < LEAST_BOTH || both <= 2 * one) continue;
+        *w = (FewIndices){ .way = GATHER_BOTH, .axis = axis, .v = v, .step = step };
+        return;
+    }
+}
+
 FewIndices kernel_few_indices(
     const Func *f, Ranges **ranges, const Instr *i, const Layout *l, const Target *t)
 {
@@ -95,14 +111,10 @@ FewIndices kernel_few_indices(
     const DType d = ir_result(i)->type->dtype;
     const int alike = kernel_alike_run(f, ranges, i, &w.axis);
     if (t->kind == TARGET_CUDA && by_lanes(f, ranges, i, l, alike, &w)) w.way = GATHER_LANES;
-    else if (vector_of(l, w.axis, d, alike, &w.v) > 1) w.way = GATHER_ALIKE;
-    else {
-        w.axis = ir_result(i)->type->rank - 1;
-        for (int n = 16 / dtype_bytes(d); n >= LEAST_BOTH && w.way == GATHER_EACH; n /= 2) {
-            w.step = kernel_gather_step(f, ranges, i, n);
-            if (w.step.by >= n && vector_of(l, w.axis, d, n, &w.v) >= LEAST_BOTH) w.way = GATHER_BOTH;
-        }
-    }
+    if (w.way == GATHER_LANES) return w;
+    const int one = vector_of(l, w.axis, d, alike, &w.v);
+    if (one > 1) w.way = GATHER_ALIKE;
+    by_ends(f, ranges, i, l, one, &w);
     return w;
 }
 

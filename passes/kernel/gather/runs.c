@@ -202,8 +202,7 @@ static bool lies_in_runs(const Func *f, Ranges **ranges, const MemParts *m, int 
     int bytes = dtype_bytes(p->type->dtype);
     if (p->align % (n * bytes) || (d->extent >= 0 ? d->extent : d->div) % n) return false;
     for (int a = 0; a < m->rank; a++) {
-        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && stride % n) return false;
+        if (a != unit && ir_row_step(f, p, a) % n) return false;
         if (!(run_by(f, ranges, m->idx[a], axis, n) & (a == unit ? RUN_COUNTS : RUN_EQUAL))) return false;
     }
     return !m->mask || run_by(f, ranges, m->mask, axis, n) & RUN_EQUAL;

@@ -236,9 +236,7 @@ static int row_access_bytes(const Func *f, const MemParts *m, int unit, int64_t 
     if (p->stride[unit] != 1) return elem;
     int64_t align = range_gcd(p->align, 16);
     for (int a = 0; a < m->rank; a++)
-        align = range_gcd(align, elem * (a == unit                         ? divisor
-                                            : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
-                                                                           : p->stride_div[a]));
+        align = range_gcd(align, elem * (a == unit ? divisor : ir_row_step(f, p, a)));
     if (masked) { /* A vector must be wholly in range or wholly out of range. */
         const Dim *d = &f->dims[p->dims[unit]];
         align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));

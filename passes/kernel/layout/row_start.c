@@ -34,11 +34,10 @@ bool kernel_is_row_tile(const Type *t) { return t->kind == TYPE_TILE && (t->rank
 
 /* Where all rows begin at one distance from a multiple of `wide` bytes: the multiple of which that is known
  * to be, `wide` if they begin there; 0: they may begin anywhere. */
-static int64_t row_begin(const Param *p, const MemParts *m, int unit, int wide)
+static int64_t row_begin(const Func *f, const Param *p, const MemParts *m, int unit, int wide)
 {
     for (int a = 0; a < m->rank; a++) {
-        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && stride * dtype_bytes(p->type->dtype) % wide) return 0;
+        if (a != unit && ir_row_step(f, p, a) * dtype_bytes(p->type->dtype) % wide) return 0;
     }
     return p->align < wide ? p->align : wide;
 }
@@ -63,7 +62,7 @@ static bool access_fits(RowStarts *x, const Instr *i)
     if (m.rank == 1) return x->begun && i->op == OP_LOAD && p->align % 16 == 0 && ++x->weights;
     if (!x->begun && i->op != OP_LOAD) return false;
     if (!x->begun) x->bytes = x->least = bytes;
-    int64_t begin = row_begin(p, &m, unit, VECTOR * bytes / x->bytes) * x->bytes / bytes;
+    int64_t begin = row_begin(x->f, p, &m, unit, VECTOR * bytes / x->bytes) * x->bytes / bytes;
     x->mixed |= x->begun && begin != x->begin;
     x->begun = true;
     x->begin = begin;

@@ -99,8 +99,7 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
 static bool rows_within_sectors(const Layouter *c, const Param *p, int rank, int unit, int bytes)
 {
     for (int a = 0; a < rank; a++) {
-        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && stride * bytes % c->p->target->sector_bytes) return true;
+        if (a != unit && ir_row_step(c->f, p, a) * bytes % c->p->target->sector_bytes) return true;
     }
     return false;
 }

@@ -49,8 +49,7 @@ int kernel_shift_cost(
     int bytes = dtype_bytes(q->type->dtype), unit = kernel_unit_axis(f, mem, NULL);
     bool aligned = q->align % 16 == 0 && kernel_divisor(f, m.idx[unit]) * bytes % 16 == 0;
     for (int a = 0; a < m.rank; a++)
-        if (a != unit)
-            aligned &= (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * bytes % 16 == 0;
+        if (a != unit) aligned &= ir_row_step(f, q, a) * bytes % 16 == 0;
     *by_element = 16 / bytes * 2 + 4;
     RowStartAccess row = aligned && m.rank > 1 ? (RowStartAccess){ 0 } : kernel_row_start(f, p);
     if (row.bytes) return (m.rank == 1 && row.leads ? 4 : 3) * 16 / row.unit;

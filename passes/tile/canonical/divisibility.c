@@ -68,8 +68,7 @@ static int64_t row_alignment(Divisibility *d, const Instr *i, const MemParts *p)
         if (q->stride[a] == 1) inner = a;
     if (inner < 0) return 0;
     for (int a = 0; a < p->rank; a++) {
-        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a],
-                off = value_range(d->facts, p->idx[a]).div, unit;
+        int64_t stride = ir_row_step(d->f, q, a), off = value_range(d->facts, p->idx[a]).div, unit;
         if (a != inner && extents->v[a] > 1) off = range_gcd(off, steps ? steps->v[a] : 1);
         if (__builtin_mul_overflow(off, stride, &unit) || __builtin_mul_overflow(unit, bytes, &unit))
             unit = bytes;

@@ -124,12 +124,12 @@ static void gather(CostWalk *w, const Instr *i, const MemParts *m, const Type *t
 
 /* Lane operations for an element of a gather of which two accesses read all that neighbours have; 0: they may
  * have indices of their own. A choice is a comparison, which gathers of the same indices share, and what
- * takes the element. */
-static double chosen_of_two(CostWalk *w, const Instr *i, const Type *t)
+ * takes the element. run: elements that one access reads otherwise. */
+static double chosen_of_two(CostWalk *w, const Instr *i, const Type *t, int run)
 {
     enum { CHOICE = 2, VECTOR = 16 };
     const int n = t && t->kind == TYPE_TILE ? VECTOR / dtype_bytes(ir_result(i)->type->dtype) : 1;
-    if (i->op != OP_GATHER || n < 4) return 0;
+    if (i->op != OP_GATHER || n < 4 || n <= 2 * run) return 0;
     const GatherStep step = kernel_gather_step(w->f, &w->ranges, i, n);
     return step.by >= n ? CHOICE + 2.0 / n * w->model->indexed_access : 0;
 }
@@ -149,6 +149,6 @@ void cost_indexed(CostWalk *w, const Instr *i, const MemParts *m, double times)
     }
     int axis, run = kernel_indexed_run(w->f, &w->ranges, i, &axis);
     if (run == 1) run = kernel_alike_run(w->f, &w->ranges, i, &axis);
-    const double chosen = run == 1 ? chosen_of_two(w, i, t) : 0;
+    const double chosen = chosen_of_two(w, i, t, run);
     w->c.alu += chosen > 0 ? lanes * chosen * times : lanes / run * indexed_access(w, i, m, run) * times;
 }

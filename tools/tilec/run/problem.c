@@ -142,6 +142,16 @@ static int dense_axes(const FrontKernel *k, const FrontParam *q)
     return n;
 }
 
+/* The axes along which rows begin at multiples of 16 bytes, a bit each. */
+static uint32_t wide_axes(const ProblemView *v, const FrontParam *q, int at)
+{
+    uint32_t wide = 0;
+    for (int a = 0; a < q->rank; a++)
+        if (extent_of_dim(v, &q->dims[a]) == 1 || v->strides[at][a] * element_bytes(v, q) % 16 == 0)
+            wide |= 1u << a;
+    return wide;
+}
+
 static void set_facts(ProblemView *v, Session *s)
 {
     const FrontKernel *k = v->kernel;
@@ -163,13 +173,14 @@ static void set_facts(ProblemView *v, Session *s)
         int size = element_bytes(v, q);
         int64_t own = row ? extent_of(v, row) * size : 16, bytes = row ? own + padding(v, q) * size : 16;
         bool wide = bytes % 16 == 0;
-        p[at++] = (ParamFacts){ .align = 16,
+        p[at] = (ParamFacts){ .align = 16,
             .unit_axis = unit_axis(v, q),
-            .stride_mask = wide ? ~0u : 0,
+            .stride_mask = wide_axes(v, q, at),
             .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
             .dense = padding(v, q) || is_transposed(v, q) ? 0 : dense_axes(k, q),
             .gaps = row && q->rank > 1 && !is_transposed(v, q) && ir_gaps_matter(own, bytes, size),
             .sign = !q->rank && q->type_known && q->dtype == DT_INDEX ? SIGN_SMALL : 1 };
+        at++;
     }
     v->facts = (LaunchFacts){ .params = p,
         .n_params = at,
