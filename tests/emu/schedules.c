@@ -83,6 +83,7 @@ static const struct {
     { GEMM80, "order remap; loop 1 plain" },
     { GEMM80, "order rows 3; loop 1 prefetch" },
     { GEMM90, "order rows 2" },
+    { GEMM90, "order scattered" },
     { SEVEN90, "store C tma 4; programs static" }, /* boxes that buffers do not divide */
     { SEVEN90, "store C tma 3" },
     { SEVEN90, "store C tma 5" },

@@ -57,6 +57,7 @@ for target in cuda:sm_90a cuda:sm_80 hip:gfx942; do
     takes $target 'order rows 8'
     takes $target 'order ids'
     takes $target 'order first 1'
+    takes $target 'order scattered'
 done
 takes cuda:sm_80 'loop 1 plain'
 takes hip:gfx942 'load A stages 1 by cp_async; load B stages 1 by cp_async'
@@ -100,6 +101,7 @@ refused 'loop 1 prefetch' '1: error: with warp specialization products read thei
 refused 'load K stages 0 by cp_async' '1: error: wgmma and TMA take this tile through at least one stage'
 refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'order first 3' '1: error: the grid has 3 axes, counted from 0'
+refused 'order scattered' '1: error: programs of one row come together on a grid of two axes'
 refused 'warp_specialization 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
 refused 'registers 40 240' '1: error: 128 threads of 40 registers and 256 of 240 take 66560, and the launch gives 64512'
 refused 'registers 40 152' '1: error: the launch gives 168 to each thread'

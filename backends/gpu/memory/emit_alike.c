@@ -147,9 +147,10 @@ static void choose_in_vectors(Emit *e, const ReadGather *g, const char *result, 
     const LayoutVector *v = &g->few.v;
     const char *first = str(e, "%s[v]", g->first), *last = g->last ? str(e, "%s[v]", g->last) : NULL;
     begin_unrolled(e, "v", (int)layout_regs(g->x.l) / (int)v->n);
-    Index *r = vector_base(e, g->x.l, v, "v", &follow);
+    Index *c[TILE_MAX_RANK], *r = vector_base(e, g->x.l, v, "v", &follow);
+    coords_at(e, g->x.l, r, c);
     line(e, "const int %s = %lld - (int)((u32)(%s) %% %lldu);", behind, (long long)g->few.step.by,
-        indexed_value(e, g->few.step.counter, g->x.l, r), (long long)g->few.step.by);
+        element_at(e, g->few.step.counter, c), (long long)g->few.step.by);
     for (int k = 0; k < (int)v->n; k += pw) {
         const char *to = index_text(e, vector_reg(e, v, r, k));
         line(e, "%s[%s] = %s;", result, pw > 1 ? str(e, "(%s) / %d", to, pw) : to,
@@ -227,9 +228,11 @@ bool emit_alike(Emit *e, const Indexed *x, const char *base)
 bool emit_alike_take(Emit *e, const Instr *opaque)
 {
     const Value *v = ir_operand(opaque, 0);
-    for (size_t k = 0; e->read && k < e->read->all.len; k++) {
-        if (e->read->all.data[k].tile != v) continue;
-        choose(e, &e->read->all.data[k], declare_tile(e, ir_result(opaque)));
+    /* The latest: where warps of several roles compute the tile, each has read it for itself. */
+    for (size_t k = e->read ? e->read->all.len : 0; k > 0; k--) {
+        const ReadGather *g = &e->read->all.data[k - 1];
+        if (g->tile != v) continue;
+        choose(e, g, declare_tile(e, ir_result(opaque)));
         return true;
     }
     return false;

@@ -240,6 +240,22 @@ int kernel_alike_run(const Func *f, Ranges **ranges, const Instr *i, int *axis)
     return 1;
 }
 
+/* Whether each element is computed from its coordinates and numbers of the program, so that it is known
+ * without a register that holds it. */
+static bool of_coordinates(Runs *c, const Value *v)
+{
+    const Instr *i = v->def;
+    if (v->type->kind == TYPE_SCALAR) return true;
+    if (!i || --c->left < 0 || !dtype_is_int(v->type->dtype)) return false;
+    if (i->op == OP_ARANGE || i->op == OP_SPLAT) return true;
+    bool split = i->op == OP_RESHAPE && position_axis(ir_operand(i, 0)->type, v->type, 0) == -2;
+    bool places = (i->op == OP_RESHAPE && !split) || i->op == OP_BROADCAST || i->op == OP_PERMUTE;
+    if (!places && i->op != OP_CAST && !op_has(i->op, OPF_ELEM | OPF_CHEAP)) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!of_coordinates(c, ir_operand(i, k))) return false;
+    return true;
+}
+
 /* Whether elements along the axis count by ones from whatever the first one is, if none of them wraps. */
 static bool counts_from(Runs *c, const Value *v, int axis)
 {
@@ -264,8 +280,8 @@ static bool counts_from(Runs *c, const Value *v, int axis)
 }
 
 /* The divisor of a quotient that grows by one at most once among n elements: a constant of at least n, of
- * a number that counts, is never negative, and does not wrap behind the last element either. 0: it is none.
- */
+ * a number that counts, is computed from coordinates, is never negative, and does not wrap behind the last
+ * element either. 0: it is none. */
 static int64_t steps_by(Runs *c, const Instr *i)
 {
     int64_t by;
@@ -275,6 +291,7 @@ static int64_t steps_by(Runs *c, const Instr *i)
         return 0;
     if (i->op == OP_SHR) by = by >= 0 && by < 31 ? (int64_t)1 << by : 0;
     if (by < 1 || by > INT32_MAX || !not_negative(c, v) || !counts_from(c, v, c->axis)) return 0;
+    if (!of_coordinates(c, v)) return 0;
     return range_of(*c->ranges, v).hi < INT32_MAX / 2 ? by : 0;
 }
 

@@ -25,7 +25,8 @@ int kernel_alike_run(const Func *, Ranges **, const Instr *, int *axis);
  * indices for n elements there, wherever they begin at a multiple of n. by is 0 where there is none. So a run
  * of at most `by` elements has two indices. */
 typedef struct GatherStep {
-    const Value *counter; /* the number: never negative, and its tile is shaped as what is gathered */
+    /* The number: never negative, computed from coordinates, and its tile is shaped as what is gathered. */
+    const Value *counter;
     int64_t by;
 } GatherStep;
 enum { RUN_WHOLE = 1 << 30 }; /* as n: the whole axis */

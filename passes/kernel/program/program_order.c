@@ -404,9 +404,8 @@ static bool legal(ProgramOrder *c, const Decision *d)
         return schedule_refuse(c->p, d,
             "its programs wait for others, and only those that start in the order of their numbers may");
     if (d->form == ORDER_SCATTERED)
-        return kernel_scatters_rows(c->f, c->p, c->axes, c->rank) ||
-               schedule_refuse(
-                   c->p, d, "no programs of a grid of two axes change rows at places that they load");
+        return c->rank == 2 ||
+               schedule_refuse(c->p, d, "programs of one row come together on a grid of two axes");
     if (d->form == ORDER_REMAP)
         return c->f->remap ||
                schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");

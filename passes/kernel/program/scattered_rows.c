@@ -133,14 +133,14 @@ void kernel_along_rows(
     Func *f, const KernelPlan *p, const unsigned *axes, Builder *b, Value *linear, Value **coord)
 {
     Rows c = { .f = f, .p = p, .axes = axes };
-    double least, most;
+    double least = 0, most = 0;
     Value *grid[2], *along = NULL;
-    find(&c);
-    elements(&c, &least, &most);
+    bool finds = find(&c);
     for (int a = 0; a < 2; a++)
         grid[a] = ir_emit(
             b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), type_scalar(b->module->session, DT_I32));
-    if (least < LEAST_ELEMENTS) along = is_long(&c, b);
+    if (finds) elements(&c, &least, &most);
+    if (finds && least < LEAST_ELEMENTS) along = is_long(&c, b);
     Value *fast = along ? ir_op(b, OP_WHERE, NULL, NO_ATTRS, along, grid[1], grid[0]) : grid[1],
           *rem = ir_bin(b, OP_REM, linear, fast), *div = ir_bin(b, OP_DIV, linear, fast);
     coord[1] = along ? ir_op(b, OP_WHERE, NULL, NO_ATTRS, along, rem, div) : rem;
