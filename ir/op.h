@@ -132,6 +132,11 @@ static inline bool op_reduces(Op op)
 static inline bool op_is_along_axis(Op op)
 { return op_reduces(op) || op_family(op) == OPS_SCAN || op_family(op) == OPS_SORT || op == OP_SCAN; }
 
+/* Products of views in shared memory by a warpgroup, which read them through the asynchronous proxy: in
+ * flight until a wait (OP_WGMMA), or complete (OP_WGMMA_PROMOTED). Only what depends on a product's being in
+ * flight asks for OP_WGMMA itself. */
+static inline bool op_is_wgmma(Op op) { return op_info[op].layout == LAYOUT_RULE_WGMMA; }
+
 /* Families as enums of their own, and operations as such enums. A switch over one of them has no default and
  * so names every operation of the family; operations of other families pass it by. */
 #define OP(...)

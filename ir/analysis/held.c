@@ -30,7 +30,7 @@ bool ir_held_operand(const Instr *i, int k)
 {
     const Value *v = ir_operand(i, k), *made = NULL;
     if (v->type->kind != TYPE_TILE) return false;
-    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED;
+    bool wgmma = op_is_wgmma(i->op);
     /* The product "fma" reads elements of a and b one by one, through shared memory. */
     if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);
     /* The first step of a wgmma does not add an accumulator that is zero. */

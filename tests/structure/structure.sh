@@ -132,6 +132,12 @@ git ls-files 'backends/gpu/*emit*.[ch]' | grep -vE '/emit_(body|names)\.c$' |
     xargs grep -nE "\b(strto[a-z]+|ato[a-z]+|sscanf|strn?cmp|strr?chr|strstr|strspn|strcspn|strpbrk|strlen|irtext_[a-z_]+)\(|[=!<>]=? '" |
     grep -vE 'src->text|\*message|schedule|ATTR_' | rule emitted-text "places where the emitter reads text that it has made"
 
+# What a backend does for the operands of wgmma, it does for wgmma_promoted too: op_is_wgmma (ir/op.h) asks for either. Exceptions: the
+# emitters of the two operations, sums in flight, and pointers that loops keep, for which promoted sums leave no registers.
+git ls-files 'backends/gpu/*.[ch]' | grep -vE '/(emit_wgmma|emit_hopper|emit_loop|emit_along)\.c$' |
+    xargs grep -nE '\bOP_WGMMA\b' | grep -v 'OP_WGMMA_PROMOTED' |
+    rule wgmma-alone "places of a backend that know wgmma and not wgmma_promoted"
+
 # Decisions are enums and fields, not text that code compares.
 hints=$({ sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def; sed -nE 's/^FORMER\(HINT, *"([^"]+)".*/\1/p' ir/former_names.def; } | paste -sd'|')
 compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE "strcmp\([^)]*\"($hints)\"" |

@@ -19,9 +19,10 @@ cd "$work" && git init -q . || exit 1
     printf 'static int take_turn(int tickets);\nenum { OP_TURN_WAIT };\ntypedef struct LdsTurn LdsTurn;\n'           # private-names
     printf '/* TODO */\n'                                             # unfinished
 } >passes/planted.c
-cat >backends/gpu/emit_planted.c <<'END'                              # emitted-text
+cat >backends/gpu/emit_planted.c <<'END'                              # emitted-text, wgmma-alone
 long number(const char *index) { return strtol(index, NULL, 10); }
 bool zero(const char *index) { return !strcmp(index, "0") || *index == '('; }
+bool fenced(const Instr *i) { return i->op == OP_WGMMA; }
 END
 for ((k = 0; k < 501; k++)); do echo '/* a line */'; done >passes/planted_long.c                              # long-files
 : >passes/planted_fillers.h
@@ -46,7 +47,7 @@ for place in 'long-lines: passes/planted.c' 'long-functions: passes/planted.c' '
     'tile-passes: planted-pass: no file' 'tile-passes: planted-pass: no test' 'tile-passes: planted-pass: no row' \
     'tile-passes: planted-pass: no PASS_PLANTED_PASS' 'kernel-passes: planted-kernel: no file' 'kernel-passes: planted-kernel: no test' \
     'kernel-passes: planted-kernel: not exactly one heading' 'kernel-passes: planted-kernel: no RUN' 'target-figures: runtime/choice/choose.c' \
-    'emitted-text: backends/gpu/emit_planted.c:1:' 'emitted-text: backends/gpu/emit_planted.c:2:'; do
+    'emitted-text: backends/gpu/emit_planted.c:1:' 'emitted-text: backends/gpu/emit_planted.c:2:' 'wgmma-alone: backends/gpu/emit_planted.c:3:'; do
     expect "^$place"
     expect "^FAIL ${place%%:*}: .*the limit is"
 done

@@ -59,7 +59,7 @@ static bool depends(const Instr *i, const Value *on, int chain)
 static bool arrived(const Instr *read, const Instr *end)
 {
     for (const Instr *p = read->next; p && p != end; p = p->next)
-        if (p->op == OP_WGMMA && depends(p, ir_result(read), CHAIN)) return true;
+        if (op_is_wgmma(p->op) && depends(p, ir_result(read), CHAIN)) return true;
     return false;
 }
 

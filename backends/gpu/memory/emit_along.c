@@ -99,7 +99,7 @@ static void open_pointers(Emit *e, size_t from, const Instr *loop, const Instr *
 size_t emit_along_open(Emit *e, const Instr *loop)
 {
     const size_t from = e->along.len;
-    bool multiplies = false;
+    bool multiplies = false; /* promoted sums leave no registers for pointers */
     for (const Instr *i = loop->blocks[0]->first; i; i = i->next) multiplies |= i->op == OP_WGMMA;
     if (is_hip(e) || !multiplies) return from;
     for (const Instr *i = loop->blocks[0]->first; i; i = i->next) open_pointers(e, from, loop, i);

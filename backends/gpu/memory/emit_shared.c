@@ -373,7 +373,7 @@ static void emit_shared_stage(Emit *e, Instr *i)
 static bool read_by_wgmma(const Value *view)
 {
     for (const Use *u = view->uses; u; u = u->next)
-        if (u->user->op == OP_WGMMA || u->user->op == OP_WGMMA_PROMOTED ||
+        if (op_is_wgmma(u->user->op) ||
             (u->user->op == OP_SHARED_TRANSPOSE && read_by_wgmma(ir_result(u->user))))
             return true;
     return false;

@@ -89,8 +89,7 @@ static Value *everywhere(Builder *b, Value *v, int *steps)
 static bool holds_product(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next)
-        if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED || i->op == OP_MMA)
-            return true;
+        if (i->op == OP_MMA_SYNC || op_is_wgmma(i->op) || i->op == OP_MMA) return true;
     return false;
 }
 

@@ -157,8 +157,7 @@ static bool in_loop_of_products(const Instr *i)
     const Instr *loop = i->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
     for (const Instr *k = i->block->first; k; k = k->next)
-        if (k->op == OP_MMA || k->op == OP_MMA_SYNC || k->op == OP_WGMMA || k->op == OP_WGMMA_PROMOTED)
-            return true;
+        if (k->op == OP_MMA || k->op == OP_MMA_SYNC || op_is_wgmma(k->op)) return true;
     return false;
 }
 

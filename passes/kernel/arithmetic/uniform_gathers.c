@@ -89,9 +89,28 @@ static bool stays_within(Bounding *x, const Instr *i)
            lo >= least && hi <= most;
 }
 
+/* Whether the bounds of the operands are together known to be less than the range of the type apart. */
+static bool lie_close(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q)
+{
+    if (p->lo == p->hi || q->lo == q->hi) return true;
+    uint64_t width = 0, most = i->results[0].type->dtype == DT_I32 ? UINT32_MAX : UINT64_MAX;
+    for (int k = 0; k < 2; k++) {
+        RangeInfo r = range_of(x->ranges, ir_operand(i, k));
+        if (__builtin_add_overflow(width, (uint64_t)r.hi - (uint64_t)r.lo, &width)) return false;
+    }
+    return width <= most;
+}
+
+/* Less than half of the range of the type apart: then the difference does not wrap around to below 0. */
+static void near_each_other(Bounding *x, const Bounds *p, Bounds *o)
+{
+    Value *apart = ir_bin(&x->b, OP_SUB, p->hi, p->lo);
+    o->ok = both(x, o->ok, ir_bin(&x->b, OP_GE, apart, number(x, apart, 0)));
+}
+
 /* A sum or a difference. Where integers wrap around, those of all elements or of some do: the bounds hold
- * unless one of them alone has wrapped, and then the upper one is below the other, since they are less than
- * the range of the type apart. */
+ * unless one of them alone has wrapped, and then the upper one is below the other, if they are less than the
+ * range of the type apart. */
 static bool sum(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q, Bounds *o)
 {
     bool add = i->op == OP_ADD, real = is_float(p->lo);
@@ -101,7 +120,11 @@ static bool sum(Bounding *x, const Instr *i, const Bounds *p, const Bounds *q, B
     if (!real && !is_counted(p->lo)) return false;
     o->lo = ir_bin(&x->b, i->op, p->lo, add ? q->lo : q->hi);
     o->hi = ir_bin(&x->b, i->op, p->hi, add ? q->hi : q->lo);
-    if (!real && !stays_within(x, i)) o->ok = both(x, o->ok, ir_bin(&x->b, OP_LE, o->lo, o->hi));
+    if (real || stays_within(x, i)) return true;
+    o->ok = both(x, o->ok, ir_bin(&x->b, OP_LE, o->lo, o->hi));
+    if (lie_close(x, i, p, q)) return true;
+    near_each_other(x, p, o);
+    near_each_other(x, q, o);
     return true;
 }
 

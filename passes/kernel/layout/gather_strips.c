@@ -14,9 +14,8 @@
  * Requires: NVIDIA; layouts; a gather of a tensor that is only read, without a mask, and positions that are
  * element-wise functions in the gather's block, or need no registers; nothing that strips would load, since
  * that has no register before it is read and loads of several strips would no longer be under way together;
- * more words held there than leaves
- * registers for addresses; strips in which each thread has of each strip what it has of the first
- * (layout_part). Keeps: everything; each element is computed as before. */
+ * more words held there than leaves registers for addresses; strips in which each thread has of each strip
+ * what it has of the first (layout_part). Keeps: everything; each element is computed as before. */
 #include "passes/kernel/layout/strips.h"
 #include "passes/kernel/schedule/live.h"
 
@@ -91,11 +90,13 @@ static Computed computed_for(const Strips *x)
 static bool try_gather(KernelContext *c, const Found *found)
 {
     Strips x;
-    strips_init(&x, c, found->gather->block);
     const Value *v = ir_result(found->gather);
     int64_t room =
         (c->p->consumer_registers ? c->p->consumer_registers : hoist_registers_at(c->p, c->p->min_ctas)) -
         OTHERS;
+    bool forced = kernel_forces(c->p, PASS_GATHER_STRIPS);
+    if (!forced && found->held <= room - BESIDE_FUNCTION) return false;
+    strips_init(&x, c, found->gather->block);
     x.length = v->type->shape[v->type->rank - 1];
     x.gathers = x.apart = true;
     find_members(&x, found->gather);
@@ -103,7 +104,6 @@ static bool try_gather(KernelContext *c, const Found *found)
     strips_find_taken(&x);
     Computed computed = computed_for(&x);
     if (computed.function) room -= BESIDE_FUNCTION;
-    bool forced = kernel_forces(c->p, PASS_GATHER_STRIPS);
     if (!forced && (!computed.any || computed.loads || found->held <= room)) return false;
     int64_t words = hoist_words(&x.h, v), extent = x.length;
     while (words > (forced ? FORCED_WORDS : FEW_WORDS) && extent % 2 == 0 && strips_exist(&x, extent / 2))

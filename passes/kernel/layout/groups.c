@@ -77,7 +77,7 @@ static void link_values(void *user, Instr *i)
         }
     } else if (follows_operand(i->op) && ir_operand(i, 0)->type->rank == ir_result(i)->type->rank) {
         unite(c, ir_result(i), ir_operand(i, 0));
-    } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) {
+    } else if (i->op == OP_MMA_SYNC || op_is_wgmma(i->op)) {
         unite(c, ir_result(i), ir_operand(i, 2));
     } else if (i->op == OP_OPAQUE) {
         unite(c, ir_result(i), ir_operand(i, 0));
@@ -365,7 +365,7 @@ static void note_memory(Layouter *c, Instr *i)
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
-    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED, mma = i->op == OP_MMA_SYNC || wgmma;
+    bool wgmma = op_is_wgmma(i->op), mma = i->op == OP_MMA_SYNC || wgmma;
     for (int k = 0; k < i->n_results; k++) note_shape(c, &i->results[k], mma);
     for (int b = 0; b < i->n_blocks; b++)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);

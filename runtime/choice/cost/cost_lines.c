@@ -97,7 +97,8 @@ static double lanes_written(const int64_t *place, int n, int64_t run, int64_t st
     for (int64_t begin = 0; begin < SECTOR; begin += step) {
         int64_t next = 0; /* the first sector that is not counted yet */
         for (int k = 0; k < n; k++) {
-            int64_t first = (begin + place[k]) / SECTOR, last = (begin + place[k] + run - 1) / SECTOR;
+            int64_t at = begin + place[k] - place[0]; /* rows that run backwards have places below 0 */
+            int64_t first = at / SECTOR, last = (at + run - 1) / SECTOR;
             if (first < next) first = next;
             if (last < first) continue;
             sectors += (double)(last - first + 1);

@@ -136,7 +136,7 @@ void cost_product(CostWalk *w, const Instr *i, double times)
 {
     Product p = product_of(w, i, times);
     hold(w, i, &p);
-    if (i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) product_wgmma(w, i, &p);
+    if (op_is_wgmma(i->op)) product_wgmma(w, i, &p);
     else if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) product_fma(w, &p);
     else product_mma(w, i, &p);
 }
