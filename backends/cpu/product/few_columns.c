@@ -102,6 +102,13 @@ static void exchange_axes(Session *s, Instr *load)
     else ir_set_attr(s, load, a_ints(ATTR_ORDER, ((const int64_t[]){ 1, 0 }), 2));
 }
 
+/* Whether a row becomes a matrix of one row or one column, whose elements follow each other in either. */
+static bool is_row(const Instr *i)
+{
+    const Type *from = i->op == OP_RESHAPE ? ir_operand(i, 0)->type : NULL, *to = ir_result(i)->type;
+    return from && from->kind == TYPE_TILE && from->rank == 1 && (to->shape[0] == 1 || to->shape[1] == 1);
+}
+
 /* A tile of rank 2 that is not marked, transposed for instruction `user`. */
 static Value *transposed(Transposed *t, Value *v, Instr *user)
 {
@@ -109,9 +116,7 @@ static Value *transposed(Transposed *t, Value *v, Instr *user)
     Builder b = ir_before(user);
     const Type *type = transposed_type(t->session, v->type);
     if (i && swaps(i)) return ir_operand(i, 0);
-    if (i && i->op == OP_RESHAPE && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-        ir_operand(i, 0)->type->rank == 1)
-        return ir_op(&b, OP_RESHAPE, type, NO_ATTRS, ir_operand(i, 0));
+    if (i && is_row(i)) return ir_op(&b, OP_RESHAPE, type, NO_ATTRS, ir_operand(i, 0));
     if (i && is_window(i) && ir_use_count(v) == 1) {
         exchange_axes(t->session, i);
         v->type = type;
