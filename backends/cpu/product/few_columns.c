@@ -125,21 +125,23 @@ static Value *transposed(Transposed *t, Value *v, Instr *user)
     return ir_op(&b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, ((const int64_t[]){ 1, 0 }), 2)), v);
 }
 
-static void set_operand(Instr *i, int k, Value *by)
+static void erase_unused(Instr *i)
 {
-    Instr *before = ir_operand(i, k)->def;
-    ir_set_operand(i, k, by);
-    if (before && before != by->def && !ir_is_used(before)) ir_erase(before);
+    if (i && !ir_is_used(i)) ir_erase(i);
 }
 
 static void transpose_operands(Transposed *t, Instr *i)
 {
     if (is_window(i)) exchange_axes(t->session, i);
-    if (i->op == OP_BROADCAST) set_operand(i, 0, transposed(t, ir_operand(i, 0), i));
-    if (i->op != OP_MMA) return;
-    Value *a = transposed(t, ir_operand(i, 0), i), *b = transposed(t, ir_operand(i, 1), i);
-    set_operand(i, 0, b);
-    set_operand(i, 1, a);
+    if (i->op != OP_BROADCAST && i->op != OP_MMA) return;
+    Value *by[2];
+    Instr *before[2] = { NULL, NULL };
+    int n = i->op == OP_MMA ? 2 : 1;
+    for (int k = 0; k < n; k++) before[k] = ir_operand(i, k)->def;
+    for (int k = 0; k < n; k++) by[k] = transposed(t, ir_operand(i, k), i);
+    for (int k = 0; k < n; k++) ir_set_operand(i, k, by[n - 1 - k]);
+    for (int k = 0; k < n; k++)
+        if (!k || before[1] != before[0]) erase_unused(before[k]);
 }
 
 /* What turns `v` back is `by`. */
