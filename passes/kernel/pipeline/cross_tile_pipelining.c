@@ -22,9 +22,8 @@
  * Scalars of a program that steps need are carried, and so are views and tiles in registers; tiles that
  * are functions of coordinates are computed again.
  *
- * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it, and nothing behind it
- * goes on from memory that the early part writes. Keeps:
- * everything. */
+ * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it, and
+ * nothing behind it goes on from memory that the early part writes. Keeps: everything. */
 #include "ir/analysis/range.h"
 #include "passes/kernel/pipeline/rotate.h"
 
