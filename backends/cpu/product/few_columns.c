@@ -102,6 +102,13 @@ static void exchange_axes(Session *s, Instr *load)
     else ir_set_attr(s, load, a_ints(ATTR_ORDER, ((const int64_t[]){ 1, 0 }), 2));
 }
 
+/* Whether a row becomes a matrix of one row or one column, whose elements follow each other in either. */
+static bool is_row(const Instr *i)
+{
+    const Type *from = i->op == OP_RESHAPE ? ir_operand(i, 0)->type : NULL, *to = ir_result(i)->type;
+    return from && from->kind == TYPE_TILE && from->rank == 1 && (to->shape[0] == 1 || to->shape[1] == 1);
+}
+
 /* A tile of rank 2 that is not marked, transposed for instruction `user`. */
 static Value *transposed(Transposed *t, Value *v, Instr *user)
 {
@@ -109,9 +116,7 @@ static Value *transposed(Transposed *t, Value *v, Instr *user)
     Builder b = ir_before(user);
     const Type *type = transposed_type(t->session, v->type);
     if (i && swaps(i)) return ir_operand(i, 0);
-    if (i && i->op == OP_RESHAPE && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-        ir_operand(i, 0)->type->rank == 1)
-        return ir_op(&b, OP_RESHAPE, type, NO_ATTRS, ir_operand(i, 0));
+    if (i && is_row(i)) return ir_op(&b, OP_RESHAPE, type, NO_ATTRS, ir_operand(i, 0));
     if (i && is_window(i) && ir_use_count(v) == 1) {
         exchange_axes(t->session, i);
         v->type = type;
@@ -120,21 +125,23 @@ static Value *transposed(Transposed *t, Value *v, Instr *user)
     return ir_op(&b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, ((const int64_t[]){ 1, 0 }), 2)), v);
 }
 
-static void set_operand(Instr *i, int k, Value *by)
+static void erase_unused(Instr *i)
 {
-    Instr *before = ir_operand(i, k)->def;
-    ir_set_operand(i, k, by);
-    if (before && before != by->def && !ir_is_used(before)) ir_erase(before);
+    if (i && !ir_is_used(i)) ir_erase(i);
 }
 
 static void transpose_operands(Transposed *t, Instr *i)
 {
     if (is_window(i)) exchange_axes(t->session, i);
-    if (i->op == OP_BROADCAST) set_operand(i, 0, transposed(t, ir_operand(i, 0), i));
-    if (i->op != OP_MMA) return;
-    Value *a = transposed(t, ir_operand(i, 0), i), *b = transposed(t, ir_operand(i, 1), i);
-    set_operand(i, 0, b);
-    set_operand(i, 1, a);
+    if (i->op != OP_BROADCAST && i->op != OP_MMA) return;
+    Value *by[2];
+    Instr *before[2] = { NULL, NULL };
+    int n = i->op == OP_MMA ? 2 : 1;
+    for (int k = 0; k < n; k++) before[k] = ir_operand(i, k)->def;
+    for (int k = 0; k < n; k++) by[k] = transposed(t, ir_operand(i, k), i);
+    for (int k = 0; k < n; k++) ir_set_operand(i, k, by[n - 1 - k]);
+    for (int k = 0; k < n; k++)
+        if (!k || before[1] != before[0]) erase_unused(before[k]);
 }
 
 /* What turns `v` back is `by`. */

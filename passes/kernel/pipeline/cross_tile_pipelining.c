@@ -22,8 +22,8 @@
  * Scalars of a program that steps need are carried, and so are views and tiles in registers; tiles that
  * are functions of coordinates are computed again.
  *
- * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. Keeps:
- * everything. */
+ * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it, and
+ * nothing behind it goes on from memory that the early part writes. Keeps: everything. */
 #include "ir/analysis/range.h"
 #include "passes/kernel/pipeline/rotate.h"
 
@@ -138,10 +138,14 @@ static bool plan_before(CrossTile *x, bool wanted)
     return true;
 }
 
-/* Collects the operations behind the inner loop, which the joined loop does where a program ends. */
+/* Collects the operations behind the inner loop, which the joined loop does where a program ends. False: one
+ * goes on from memory that the early part writes, and which the border hands on to the next program. */
 static bool plan_after(CrossTile *x)
 {
     Arena *a = &x->r->c->s->arena;
+    const Value *results = x->r->loop->results;
+    for (int k = 0; k < x->r->n; k++)
+        if (results[k].type->kind == TYPE_TOKEN && results[k].uses && !is_late(x->r, k)) return false;
     for (Instr *i = x->r->loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
         if (i->op == OP_RING_RELEASE) {
             vec_push(a, &x->releases, i);
@@ -401,7 +405,7 @@ static Instr *cross_border(Joined *q)
 }
 
 /* Emits the early part of the next step with the late part of this one, or the late part alone at the very
- * end. */
+ * end: what the early part carries stays then, a state of memory as the border has handed it on. */
 static Instr *do_step(Joined *q, const Instr *border)
 {
     Rotation *r = q->r;
@@ -429,8 +433,11 @@ static Instr *do_step(Joined *q, const Instr *border)
     yield(&in, &out);
     in = in_block(q, work->blocks[1]);
     rotate_clone_late(r, &in, &q->now);
-    for (int k = 0; k < q->n; k++)
-        put(&alone, is_late(r, k) ? value_map_get(&q->now, ir_operand(r->yield, k)) : q->carried[k]);
+    for (int k = 0, e = 2 + q->nc; k < q->n; k++) {
+        Value *stays = is_late(r, k) ? NULL : (Value *)&border->results[e++];
+        if (stays && stays->type->kind != TYPE_TOKEN) stays = q->carried[k];
+        put(&alone, stays ? stays : value_map_get(&q->now, ir_operand(r->yield, k)));
+    }
     for (int k = 0; k < q->nx; k++) put(&alone, q->cross[k]);
     yield(&in, &alone);
     return work;
