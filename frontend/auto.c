@@ -7,7 +7,6 @@
 
 enum {
     MOST_VALUES = 9,
-    MOST_DEPTH = 8,          /* constants whose defaults name each other */
     MOST_SUMS = 1 << 15,     /* elements of a tile of sums: all registers of a multiprocessor's half */
     MOST_ELEMENTS = 1 << 14, /* of a tile that is not multiplied */
     MOST_TRIES = 1 << 16,    /* configurations that `require` allows and that are compared */
@@ -57,13 +56,15 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     return a->other ? &scaled_rows : &records;
 }
 
-bool program_depends(const Node *params, const Node *n, const char *name, int depth)
+bool program_depends(const Node *params, const Node *n, const char *name)
 {
-    bool found = program_mentions(n, name);
-    for (uint32_t i = 0; i < params->n && !found && depth; i++) {
+    bool asked[params->n + 1], found = program_mentions(n, name);
+    for (uint32_t i = params->n; i-- > 0 && !found;) { /* a default names constants before it */
         const Node *p = params->kids[i];
-        if (p->kind == N_PCONST && !p->op && program_mentions(n, p->name))
-            found = program_depends(params, p->kids[1], name, depth - 1);
+        asked[i] = p->kind == N_PCONST && !p->op && program_mentions(n, p->name);
+        for (uint32_t k = i + 1; k < params->n && p->kind == N_PCONST && !p->op; k++)
+            asked[i] |= asked[k] && program_mentions(params->kids[k]->kids[1], p->name);
+        found = asked[i] && program_mentions(p->kids[1], name);
     }
     return found;
 }
@@ -74,7 +75,7 @@ static bool sizes_zeros(const Node *params, const Node *n, const char *name)
 {
     if (!n) return false;
     if (n->kind == N_CALL && !strcmp(n->name, "zeros") && n->n)
-        return program_depends(params, n->kids[0], name, MOST_DEPTH);
+        return program_depends(params, n->kids[0], name);
     for (uint32_t i = 0; i < n->n; i++)
         if (sizes_zeros(params, n->kids[i], name)) return true;
     return false;
@@ -89,7 +90,7 @@ void list_autos(Session *s, KernelInfo *info)
         AutoConst *a = &info->autos[info->n_autos++];
         *a = (AutoConst){ .param = params->kids[i] };
         for (uint32_t k = 0; k < clauses->n; k++) {
-            bool named = program_depends(params, clauses->kids[k]->kids[0], a->param->name, MOST_DEPTH);
+            bool named = program_depends(params, clauses->kids[k]->kids[0], a->param->name);
             a->grid |= named && !strcmp(clauses->kids[k]->name, "grid");
             a->raster |= named && !strcmp(clauses->kids[k]->name, "raster");
         }
@@ -129,7 +130,7 @@ static const Node *extent_of(const KernelInfo *info, const AutoConst *a)
     const Node *params = info->node->kids[0];
     for (uint32_t i = 0; i < params->n; i++)
         for (uint32_t k = 1; params->kids[i]->kind == N_PTENSOR && k < params->kids[i]->n; k++)
-            if (program_depends(params, params->kids[i]->kids[k], a->param->name, MOST_DEPTH))
+            if (program_depends(params, params->kids[i]->kids[k], a->param->name))
                 return params->kids[i]->kids[k];
     return NULL;
 }

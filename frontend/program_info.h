@@ -67,5 +67,5 @@ void program_find_keys(Session *, const Ast *, KernelInfo *);
 
 /* Whether the name (interned) stands anywhere in the tree. */
 bool program_mentions(const Node *, const char *name);
-/* The same, also by way of the defaults of at most `depth` other constants. */
-bool program_depends(const Node *params, const Node *, const char *name, int depth);
+/* The same, also by way of the defaults of other constants. */
+bool program_depends(const Node *params, const Node *, const char *name);

@@ -35,11 +35,8 @@ const FrontCondition *frontend_require(const Ast *ast, const FrontTune *t)
     return info->configs.n || info->n_autos ? NULL : info->require;
 }
 
-static bool names(const Node *params, const Node *n, const char *name)
-{ return program_depends(params, n, name, (int)params->n); }
-
 bool frontend_condition_names(const Ast *ast, const FrontTune *t, const FrontCondition *c, const char *name)
-{ return names(program_info(ast, t->kernel)->node->kids[0], c, name); }
+{ return program_depends(program_info(ast, t->kernel)->node->kids[0], c, name); }
 
 struct FrontAsk {
     Lower *eval;
@@ -62,7 +59,7 @@ FrontAsk *frontend_ask_begin(Ast *ast, const FrontTune *t, const FrontCondition 
     consts->n = 0;
     for (uint32_t i = params->n; i-- > 0;) {
         Node *p = params->kids[i];
-        bool needed = p->kind == N_PCONST && names(params, c, p->name);
+        bool needed = p->kind == N_PCONST && program_mentions(c, p->name);
         for (uint32_t k = 0; k < consts->n && p->kind == N_PCONST; k++)
             needed |= needs(consts->kids[k], p->name);
         if (!needed) continue;
