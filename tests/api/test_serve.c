@@ -262,7 +262,7 @@ static const char sums_text[] =
     "tune sums { TM in {16, 32, 64, 128}; key (M, K); }\n";
 
 enum { SHAPES = 80 };
-static int64_t extent_of(int i) { return 128 * (i + 1); }
+static int64_t extent_of(int i) { return 16 * (i + 1); }
 
 static tile_status ask(tile_kernel *k, int64_t m, size_t off, int64_t *programs)
 {

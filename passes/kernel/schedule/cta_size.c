@@ -129,45 +129,6 @@ static int times_as_many(Session *s, const Sizes *z, int warps)
     return times;
 }
 
-static bool is_loaded_operand(const Value *v)
-{
-    bool loaded = v->def && v->def->op == OP_LOAD && v->uses;
-    for (const Use *u = v->uses; u && loaded; u = u->next)
-        loaded = u->user->op == OP_MMA && u != &u->user->operands[2];
-    return loaded;
-}
-
-/* Bytes of tiles, but for those that products may read from shared memory. */
-static int64_t held_bytes(void *user, const Value *v)
-{
-    (void)user;
-    if (v->type->kind != TYPE_TILE || kernel_is_cheap(v) || is_loaded_operand(v)) return 0;
-    return type_elements(v->type) * dtype_bytes(v->type->dtype);
-}
-
-static void note_most(void *user, const Instr *i, int64_t bytes)
-{
-    int64_t *most = user;
-    (void)i;
-    if (bytes > *most) *most = bytes;
-}
-
-/* The warps that the source asks for, or more, so that a thread has tiles in use for no more than twice its
- * registers. With fewer, most of them would lie in local memory, and the text, which names the registers of
- * each thread one by one, would take vendors' compilers a long time. */
-static int asked_warps(Session *s, const Func *f, const Target *t)
-{
-    enum { TIMES = 2, WORD = 4 };
-    int64_t bytes = 0, each = (int64_t)TIMES * WORD * t->max_registers * t->wave;
-    int warps = f->hints.warps;
-    live_count(&s->arena, f, &(LiveCount){ held_bytes, note_most, &bytes });
-    while (bytes > each * warps && 2 * warps * t->wave <= t->cta_threads) warps *= 2;
-    if (warps != f->hints.warps)
-        diag_perf(s, f->loc, "warps = %d: %lld bytes of tiles are in use at once, for which %d are used",
-            f->hints.warps, (long long)bytes, warps);
-    return warps;
-}
-
 /* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
@@ -181,7 +142,7 @@ static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
     const Target *t = p->target;
     Sizes z = { .f = f, .plan = p, .target = t };
     int64_t per;
-    if (f->hints.warps > 0) return asked_warps(s, f, t);
+    if (f->hints.warps > 0) return f->hints.warps;
     ir_walk(f->body, measure, &z);
     if (z.products) {
         int64_t words = (int64_t)t->wave * (t->kind == TARGET_CUDA && !z.fma ? 160 : 64);

@@ -185,7 +185,7 @@ static void take_gather(Roles *c, Instr *gather, const Instr *product)
     if (kernel_skips(c->p, PASS_EPILOGUE_LOADS) || !kernel_pixels_in_order(c->f, gather, &run)) return;
     Instr *load = kernel_load_of_gather(c->s, c->f, gather);
     if (!load) return;
-    c->scalar = NULL; /* What is known by value says nothing of the load's offsets. */
+    c->n_scalar = 0; /* What is known by value says nothing of the load's offsets. */
     c->ranges = NULL;
     ir_replace(ir_result(gather), ir_result(load));
     EpilogueLoad e = in_stages(c, load, product);

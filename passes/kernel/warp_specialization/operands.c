@@ -380,12 +380,16 @@ static bool scalar_only(Roles *c, const Value *v)
 {
     enum { UNKNOWN, YES, NO };
     if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
-    if (!c->scalar) c->scalar = arena_array(&c->s->arena, unsigned char, c->f->module->next_id);
+    if (v->id >= c->n_scalar) { /* the pass makes values between its questions */
+        const size_t n = c->f->module->next_id;
+        c->scalar = arena_grow(&c->s->arena, c->scalar, c->n_scalar, n);
+        c->n_scalar = n;
+    }
     if (c->scalar[v->id] == UNKNOWN) {
         c->scalar[v->id] = YES;
         if (!from_scalars(c, v)) {
             /* Some values were marked because this one was. */
-            for (uint32_t k = 0; !v->def && k < c->f->module->next_id; k++)
+            for (size_t k = 0; !v->def && k < c->n_scalar; k++)
                 if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN;
             c->scalar[v->id] = NO;
         }

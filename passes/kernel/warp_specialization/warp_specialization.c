@@ -239,7 +239,7 @@ static void take_roles(Roles *c, int consumers)
 static void find_loads(Roles *c)
 {
     c->loads.len = 0;
-    c->scalar = NULL; /* The array has no entries for values that were made since. */
+    c->n_scalar = 0; /* what is known of values was known of the program as it was */
     for (size_t k = 0; k < c->products.len; k++) roles_product_fits(c, c->products.data[k]);
 }
 

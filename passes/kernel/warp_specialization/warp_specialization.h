@@ -73,7 +73,8 @@ typedef struct Roles {
     const char *why;
     Loc why_loc;
     Ranges *ranges;        /* made at the first question (im2col.c) */
-    unsigned char *scalar; /* by value: scalar_only */
+    unsigned char *scalar; /* by value, n_scalar of them: scalar_only */
+    size_t n_scalar;
     Shares shares;
     Block *cp_async; /* block of the cp.async producers; NULL: not made yet */
 } Roles;

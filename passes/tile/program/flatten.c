@@ -27,7 +27,7 @@ enum {
     LEAST_REPEATED = 57344,
     /* The same of values that LEAST_ALIKE elements beside each other share, as many as an access of 16 bytes
      * has: a lane reads two for its elements (few_indices.c). That pays if tiles of several axes have
-     * registers for twice the elements (bench/notes/rows.md, "Padded tiles of channels"). */
+     * registers for twice the elements ("Tiles of several axes" there). */
     LEAST_SHARED = 1024,
     LEAST_ALIKE = 16,
 };
