@@ -110,7 +110,7 @@ static bool make_of(Grid *g, const char *text, const char *remap, long long row)
         o.xcds = 4;
         if (m && ir_verify(m) && passes_run(m, &o, NULL)) {
             Func *f = m->funcs;
-            for (int d = 0; d < 4; d++) g->dims[d] = f->dims[d].extent;
+            for (int d = 0; d < f->n_dims && d < 4; d++) g->dims[d] = f->dims[d].extent;
             g->launch = (SimLaunch){ g->dims, NULL };
             g->t = sim_trace(f, &g->launch, &why);
             if (f->remap) g->remap = eval_compile(&g->s.arena, f, f->remap, &why);
