@@ -225,9 +225,10 @@ typedef struct Nest {
 /* Whether `next` carries on exactly with the values of `first`, which nothing else uses. */
 static bool carries_on(Value *const *first, int n, const Instr *next, int from)
 {
-    for (int k = 0; k < n; k++)
-        if (ir_operand(next, k + from) != first[k] || ir_use_count(first[k]) != 1) return false;
-    return next->n_operands == n + from;
+    bool same = next->n_operands == n + from;
+    for (int k = 0; k < n && same; k++)
+        same = ir_operand(next, k + from) == first[k] && ir_use_count(first[k]) == 1;
+    return same;
 }
 
 static bool chains(const Nest *n)
