@@ -217,13 +217,13 @@ Value *ir_dim_value(const Func *, int dim);
  * itself says more. */
 void ir_dim_promise(Dim *, int64_t div);
 
-/* The number of elements of which the distance between neighbours along the axis is a multiple: the stride,
- * where it is known. 0 along an axis of one element, where all that a program accesses lies at index 0. */
+/* What the stride along the axis is known to be a multiple of, in elements: the stride, where it is known. */
+static inline int64_t ir_stride_step(const Param *p, int axis)
+{ return p->stride[axis] != FACT_UNKNOWN ? p->stride[axis] : p->stride_div[axis]; }
+/* The same of the distances between the elements along the axis that a program accesses: 0, if the axis has
+ * one element, whatever its stride. */
 static inline int64_t ir_row_step(const Func *f, const Param *p, int axis)
-{
-    if (f->dims[p->dims[axis]].extent == 1) return 0;
-    return p->stride[axis] != FACT_UNKNOWN ? p->stride[axis] : p->stride_div[axis];
-}
+{ return f->dims[p->dims[axis]].extent == 1 ? 0 : ir_stride_step(p, axis); }
 
 /* The position at which instructions are inserted: before `before`, or at the end of `block` when that is
  * NULL. */

@@ -45,8 +45,6 @@ const Type *type_with_layout(Session *, const Type *, const char *layout);
 const Type *type_value(Session *, DType, int rank, const int64_t *shape);
 
 int64_t type_elements(const Type *); /* 1 for a scalar */
-/* The extent of the last axis; 1 without axes. */
-static inline int64_t type_columns(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
 bool type_same_shape(const Type *, const Type *);
 static inline bool type_is_value(const Type *t) { return t->kind == TYPE_SCALAR || t->kind == TYPE_TILE; }
 void type_print(const Type *, Text *);

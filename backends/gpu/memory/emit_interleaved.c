@@ -66,7 +66,7 @@ static bool find_runs(Pairs *x)
     if (p->stride[x->axis] != FACT_UNKNOWN && p->stride[x->axis] != FIELDS) return false;
     uint32_t bytes = FIELDS * (uint32_t)dtype_bytes(x->d);
     for (int a = 0; a < x->w.rank; a++) { /* vectors of other rows are aligned where the first row's are */
-        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        int64_t stride = ir_stride_step(p, a);
         bool row = a != x->axis && x->w.tile_axis[a] >= 0; /* the fields' axis is none of the tile's */
         if (row && (!stride || stride * dtype_bytes(x->d) % VECTOR)) return false;
     }

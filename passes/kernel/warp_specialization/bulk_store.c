@@ -123,7 +123,7 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
     for (int a = 0; a < m->rank; a++)
         if (p->stride[a] == 1) unit = a;
     for (int a = 0; a < m->rank; a++) {
-        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        int64_t s = ir_stride_step(p, a);
         if (a != unit && (s < 0 || s * bytes % 16)) return false;
     }
     return unit >= 0 && ends_with_piece(f, p, unit) && kernel_tma_begins(f, store, unit) &&

@@ -38,9 +38,7 @@ static void classes_of(const Func *f, const Instr *mem, CpAsyncWay *w)
     for (int k = 0; k < w->rank; k++) {
         if (k == w->axis || w->shape[k] == 1) continue;
         int a = kernel_tensor_axis(mem, k);
-        int64_t each = range_gcd(
-            (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) * w->bytes,
-            16);
+        int64_t each = range_gcd(ir_stride_step(q, a) * (st ? st->v[a] : 1) * w->bytes, 16);
         if (k == last) by = each;
         else if (each != 16) w->uniform = false;
     }
@@ -163,7 +161,7 @@ bool kernel_cp_async_blocks(const Func *f, const Instr *mem, int beside)
     const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
     int a = kernel_tensor_axis(mem, beside);
     return dtype_bytes(q->type->dtype) == 2 && a >= 0 && x->v[a] % 8 == 0 &&
-           (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
+           ir_stride_step(q, a) * (st ? st->v[a] : 1) % 8 == 0;
 }
 
 /* The part of a line that can be in range, if the window's position in its row is known, and the distance by
@@ -181,7 +179,7 @@ static void live_part(const Func *f, const Instr *mem, CpAsyncWay *w)
         w->line = extent - from - w->first;
     for (int a = 0; a < q->type->rank; a++) {
         if (a == unit) continue;
-        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
+        int64_t stride = ir_stride_step(q, a);
         grain = range_gcd(
             grain, (stride < 0 ? -stride : stride) * (st && x->v[a] != -1 ? st->v[a] : 1) * w->bytes);
     }

@@ -114,7 +114,7 @@ bool roles_tma_window(Roles *c, const Instr *i)
         return roles_refuse(c, i->loc,
             "an axis of %s may have 2^31 elements or more, and TMA counts them in 32 bits", p->name);
     for (int a = 0; a < m.rank; a++) {
-        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        int64_t s = ir_stride_step(p, a);
         if (a != unit && (s < 0 || s * bytes % 16))
             return roles_refuse(c, i->loc,
                 "a stride of %s is not known to be a multiple of 16 bytes, or runs backwards", p->name);

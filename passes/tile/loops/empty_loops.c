@@ -122,7 +122,7 @@ static bool checked_for_nothing(const EmptyLoops *e, const Param *q)
 /* Whether every row of the tensor along the axis is as aligned as the load says. */
 static bool keeps_alignment(const EmptyLoops *e, const Param *q, int axis)
 {
-    int64_t stride = q->stride[axis] != FACT_UNKNOWN ? q->stride[axis] : q->stride_div[axis];
+    int64_t stride = ir_stride_step(q, axis);
     int64_t align = ir_attr_int(e->load, ATTR_ALIGN, 0);
     return q->stride[axis] != 1 && (!align || stride * dtype_bytes(q->type->dtype) % align == 0);
 }

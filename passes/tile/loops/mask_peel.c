@@ -129,7 +129,7 @@ static bool checked_by_hardware(const Peel *p, const Instr *i, const MemParts *m
             inner++;
             continue;
         }
-        int64_t d = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
+        int64_t d = ir_stride_step(q, a);
         if (d * dtype_bytes(q->type->dtype) % 16) return false;
     }
     return inner == 1;

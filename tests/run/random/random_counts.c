@@ -161,8 +161,9 @@ static void pair(Counts *x)
 
 static void statements(Counts *x, int n);
 
-static void inside(Counts *x)
+static void inside(void *user)
 {
+    Counts *x = user;
     int n[KINDS];
     memcpy(n, x->n, sizeof n);
     x->a->indent++;
@@ -194,14 +195,7 @@ static void branch(Counts *x)
 {
     char e[200];
     expand(x, part(x, 'C', e, sizeof e), e, sizeof e);
-    arrange_line(x->a, "if %s {", e);
-    if (chance(x->a, 30)) arrange_line(x->a, "    return;");
-    else inside(x);
-    if (chance(x->a, 40)) {
-        arrange_line(x->a, "} else {");
-        inside(x);
-    }
-    arrange_line(x->a, "}");
+    arrange_branch(x->a, e, 30, inside, x);
 }
 
 static void statements(Counts *x, int n)

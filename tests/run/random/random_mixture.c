@@ -283,6 +283,8 @@ static void repeat(Mix *x)
     arrange_line(a, "}");
 }
 
+static void inside_branch(void *user) { inside(user, false); }
+
 static void branch(Mix *x)
 {
     Arranger *a = x->a;
@@ -291,14 +293,7 @@ static void branch(Mix *x)
         CHOOSE(a, "$S > $D", "any($M, drop = true)", "all($M, drop = true)", "sum($Q, drop = true) % 2 == 0",
             "$S == $S", "atomic_add(CELL[$P], 1) % 2 == 0", "load(ONE[]) > $D && $S > 0"),
         e, sizeof e);
-    arrange_line(a, "if %s {", e);
-    if (x->returns && chance(a, 30)) arrange_line(a, "    return;");
-    else inside(x, false);
-    if (chance(a, 40)) {
-        arrange_line(a, "} else {");
-        inside(x, false);
-    }
-    arrange_line(a, "}");
+    arrange_branch(a, e, x->returns ? 30 : 0, inside_branch, x);
 }
 
 static void statements(Mix *x, int n)

@@ -121,8 +121,9 @@ static void put(Rows *x)
 
 static void statements(Rows *x, int n);
 
-static void inside(Rows *x)
+static void inside(void *user)
 {
+    Rows *x = user;
     int n[KINDS];
     memcpy(n, x->n, sizeof n);
     x->a->indent++;
@@ -148,14 +149,7 @@ static void branch(Rows *x)
         CHOOSE(x->a, "r % 2 == 0", "load(CNT[r]) > $D - 2", "any($M, drop = true)",
             "max($F, drop = true) > $D.0", "sum($Q, drop = true) % 2 == 0"),
         e, sizeof e);
-    arrange_line(x->a, "if %s {", e);
-    if (chance(x->a, 20)) arrange_line(x->a, "    return;");
-    else inside(x);
-    if (chance(x->a, 40)) {
-        arrange_line(x->a, "} else {");
-        inside(x);
-    }
-    arrange_line(x->a, "}");
+    arrange_branch(x->a, e, 20, inside, x);
 }
 
 static void statements(Rows *x, int n)
