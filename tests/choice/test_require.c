@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "bench/gpu/open.h"
 #include "runtime/choice/search/search_points.h"
-#include <CUnit/Basic.h>
+#include "tests/unit/unit.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,13 +83,7 @@ static void compare(const char *condition, char *const *words, int n_words)
     if (setjmp(s.oom)) exit(2);
     CU_ASSERT_FATAL(problem_open(&p, path, "k", "cuda:sm_90a", n_words, words) && problem_view(&p, &s, &v));
     CompileOptions options = compile_options_default(p.device.target);
-    SearchProblem q = { .user = &v,
-        .kernel = "k",
-        .bindings = v.fixed,
-        .n_bindings = v.n_fixed,
-        .facts = &v.facts,
-        .options = &options,
-        .device = p.device };
+    const SearchProblem q = problem_search(&v, &options);
     Search *z = arena_new(&s.arena, Search);
     *z = (Search){ .p = &q, .s = &s, .ast = v.ast, .tune = v.tune, .front = v.kernel };
     search_add_names(z);
@@ -111,14 +105,4 @@ static void test_conditions(void)
     }
 }
 
-int main(void)
-{
-    if (CU_initialize_registry()) return 2;
-    CU_pSuite suite = CU_add_suite("require", NULL, NULL);
-    CU_add_test(suite, "conditions", test_conditions);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
-}
+UNIT_MAIN("require", { "conditions", test_conditions })

@@ -19,20 +19,6 @@ static uint32_t drawn(uint32_t below)
     return (seed >> 8) % below;
 }
 
-static Ast *parse(void *user, Session *s)
-{
-    const ProblemView *v = user;
-    return v->problem->parse(v->problem->user, s);
-}
-
-static int64_t extent(void *user, const char *dimension)
-{
-    const ProblemView *v = user;
-    for (int i = 0; i < v->n_given; i++)
-        if (!strcmp(v->given[i].name, dimension)) return v->given[i].value.i;
-    return PROBLEM_EXTENT;
-}
-
 /* The text in memory of its own; of a configuration that does not fit, that it does not. */
 static char *emitted(Session *s, const SearchProblem *q, Func *tiles)
 {
@@ -128,15 +114,7 @@ static void compare(Allocator alloc, const char *file, const char *kernel, const
     if (setjmp(s.oom)) exit(2);
     CU_ASSERT_FATAL(problem_open(&p, path, kernel, target, n_words, words) && problem_view(&p, &s, &v));
     CompileOptions options = compile_options_default(p.device.target);
-    SearchProblem q = { .parse = parse,
-        .extent = extent,
-        .user = &v,
-        .kernel = kernel,
-        .bindings = v.fixed,
-        .n_bindings = v.n_fixed,
-        .facts = &v.facts,
-        .options = &options,
-        .device = p.device };
+    const SearchProblem q = problem_search(&v, &options);
     Search *z = arena_new(&s.arena, Search);
     SearchWorker *w = arena_new(&s.arena, SearchWorker);
     *z = (Search){ .p = &q, .s = &s, .ast = v.ast, .tune = v.tune, .front = v.kernel };

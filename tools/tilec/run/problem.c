@@ -331,10 +331,9 @@ static Ast *parse(void *user, Session *s)
 
 static int64_t extent(void *user, const char *name) { return extent_of(user, name); }
 
-bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
+SearchProblem problem_search(const ProblemView *v, const CompileOptions *o)
 {
-    CompileOptions o = options_of(v);
-    SearchProblem p = { .parse = parse,
+    return (SearchProblem){ .parse = parse,
         .shape = shape,
         .extent = extent,
         .user = (void *)v,
@@ -342,8 +341,14 @@ bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
         .bindings = v->fixed,
         .n_bindings = v->n_fixed,
         .facts = &v->facts,
-        .options = &o,
+        .options = o,
         .device = v->problem->device,
         .thorough = v->problem->thorough };
+}
+
+bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
+{
+    const CompileOptions o = options_of(v);
+    const SearchProblem p = problem_search(v, &o);
     return search_configuration(s, &p, r);
 }

@@ -61,5 +61,7 @@ int problem_read_config(const ProblemView *, Session *, const char *text, FrontB
 /* "TM=128, TN=256" */
 const char *problem_config_text(Session *, const FrontBinding *, int n);
 void problem_count(const ProblemView *, Session *, const FrontBinding *config, int n, ProblemCount *out);
+/* What a search is told of the problem, which outlives the search, as do the options. */
+SearchProblem problem_search(const ProblemView *, const CompileOptions *);
 /* The configuration that the library would choose. False: the kernel has nothing to choose. */
 bool problem_choose(const ProblemView *, Session *, SearchResult *);
