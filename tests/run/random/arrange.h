@@ -62,8 +62,8 @@ __attribute__((format(printf, 3, 4))) void arrange_append(char *out, size_t size
 typedef const char *ArrangePart(void *user, char name, char *out, size_t size);
 /* The template with its `$NAME`s replaced, those of inner templates too. */
 void arrange_expand(const char *template, ArrangePart *part, void *user, char *out, size_t size);
-/* Writes `if CONDITION {` with a return in so many of a hundred, or else what `inside` writes, and at times an
- * `else` with what it writes then. */
+/* Writes `if CONDITION {` with a return in so many of a hundred, or else what `inside` writes, and at times
+ * an `else` with what it writes then. */
 void arrange_branch(Arranger *, const char *condition, int returns, void (*inside)(void *), void *user);
 /* A random order of 0 to n - 1. */
 void arrange_order(Arranger *, int *order, int n);
