@@ -3,9 +3,7 @@
  * number of rows around the versions, columns that end within blocks; tiles that enter and leave transposed;
  * and kernels that must stay as they are, because a tile leaves them as it is. Nothing is written outside the
  * output. */
-#include "cpu_run.h"
-#include "tests/passes/example_case.h"
-#include "passes/passes.h"
+#include "cpu_case.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,38 +120,41 @@ static void launch(Problem *p, CpuRun *code, const Variant *v, int m, int n, con
         }
 }
 
-static void test(const Variant *v, const char *consts, const char *cpu, int changes)
+/* A variant for a processor, and whether its sums are transposed there. */
+typedef struct Kernel {
+    const Variant *v;
+    const char *what;
+    int changes;
+} Kernel;
+
+static void promise(Problem *p, const void *user)
+{
+    (void)user;
+    for (int k = 0; k < 6; k++) p->func->params[k].stride[1] = 1;
+}
+
+static void look_and_launch(Problem *p, CpuRun *code, const void *user)
 {
     static const int rows[] = { 1, 2, 4, 5, 8, 16, 17 }, columns[] = { 136, 64, 45, 7 };
-    char what[96];
-    Case c = { "k", "k", consts, "", "", 0 };
-    Problem *p = calloc(1, sizeof *p);
-    CpuRun *code = calloc(1, sizeof *code);
-    BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
-    snprintf(what, sizeof what, "%s, %s for %s", v->name, consts, cpu ? cpu : "the host");
-    session_init(&p->s, allocator_libc);
-    if (setjmp(p->s.oom) || !case_lower(p, &c, v->source, strlen(v->source))) {
-        printf("%s: cannot be compiled\n", what);
+    const Kernel *k = user;
+    const bool changes = strstr(code->artifact.schedule, "by columns of B") != NULL;
+    if (k->changes != UNKNOWN && k->changes != changes) {
+        printf("%s: sums %s transposed\n%s", k->what, k->changes ? "not" : "are", code->artifact.schedule);
         failures++;
-    } else {
-        PassOptions passes = pass_options_default(target_find("cpu"));
-        for (int k = 0; k < 6; k++) p->func->params[k].stride[1] = 1;
-        if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
-            if (changes != UNKNOWN &&
-                changes != (strstr(code->artifact.schedule, "by columns of B") != NULL)) {
-                printf("%s: sums %s transposed\n%s", what, changes ? "not" : "are", code->artifact.schedule);
-                failures++;
-            }
-            for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
-                for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
-                    launch(p, code, v, rows[m], columns[n], what);
-        } else failures++;
     }
-    case_diags(p);
-    cpu_run_free(code);
-    free(code);
-    case_free(p);
-    free(p);
+    for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+        for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
+            launch(p, code, k->v, rows[m], columns[n], k->what);
+}
+
+static void test(const Variant *v, const char *consts, const char *cpu, int changes)
+{
+    char what[96];
+    snprintf(what, sizeof what, "%s, %s for %s", v->name, consts, cpu ? cpu : "the host");
+    const Kernel k = { v, what, changes };
+    if (cpu_case_run(&(CpuCase){ v->source, consts, cpu, promise, look_and_launch, &k })) return;
+    printf("%s: cannot be compiled\n", what);
+    failures++;
 }
 
 int main(void)

@@ -2,9 +2,7 @@
  * beyond the end of their windows (mma.c): sums of small whole numbers, which are exact, with infinities
  * among them, of every number of rows around the versions, of inputs that lie either way in memory. Nothing
  * is written outside the output. */
-#include "cpu_run.h"
-#include "tests/passes/example_case.h"
-#include "passes/passes.h"
+#include "cpu_case.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,44 +143,39 @@ static void launches(Problem *p, CpuRun *code, const Run *like, const char *cpu,
         }
 }
 
+/* A kernel of a run's kind for a processor, and the product that it must have. */
+typedef struct Kernel {
+    const Run *run;
+    const char *consts, *expected, *cpu;
+} Kernel;
+
 /* The launch promises the axis along which elements are side by side. */
-static void promise(Problem *p, const Run *r)
+static void promise(Problem *p, const void *user)
 {
+    const Run *r = ((const Kernel *)user)->run;
     p->func->params[0].stride[!r->turned_a] = 1;
     p->func->params[1].stride[!r->turned_b] = 1;
     p->func->params[2].stride[0] = 1;
     p->func->params[3].stride[1] = 1;
 }
 
+static void look_and_launch(Problem *p, CpuRun *code, const void *user)
+{
+    const Kernel *k = user;
+    if (!strstr(code->artifact.schedule, k->expected)) {
+        printf("%s for %s: no product %s\n%s", k->consts, k->cpu ? k->cpu : "the host", k->expected,
+            code->artifact.schedule);
+        failures++;
+    }
+    launches(p, code, k->run, k->cpu, k->consts);
+}
+
 static void test(const Run *r, const char *tiles, const char *expected, const char *cpu)
 {
     char consts[128];
     snprintf(consts, sizeof consts, "%s,%s", r->type->consts, tiles);
-    Case c = { "k", "k", consts, "", "", 0 };
-    Problem *p = calloc(1, sizeof *p);
-    CpuRun *code = calloc(1, sizeof *code);
-    BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
-    session_init(&p->s, allocator_libc);
-    if (setjmp(p->s.oom)) {
-        printf("%s: cannot be compiled\n", consts);
-        failures++;
-    } else if (case_lower(p, &c, source, sizeof source - 1)) {
-        PassOptions passes = pass_options_default(target_find("cpu"));
-        promise(p, r);
-        if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
-            if (!strstr(code->artifact.schedule, expected)) {
-                printf("%s for %s: no product %s\n%s", consts, cpu ? cpu : "the host", expected,
-                    code->artifact.schedule);
-                failures++;
-            }
-            launches(p, code, r, cpu, tiles);
-        } else failures++;
-    } else failures++;
-    case_diags(p);
-    cpu_run_free(code);
-    free(code);
-    case_free(p);
-    free(p);
+    const Kernel k = { r, consts, expected, cpu };
+    if (!cpu_case_run(&(CpuCase){ source, consts, cpu, promise, look_and_launch, &k })) failures++;
 }
 
 /* Whole numbers whose sums are exact; of integers the extremes too. */

@@ -4,9 +4,7 @@
  * one; against the same sums in f64, within what f32 loses when it adds them. Some scales are as large and as
  * small as they may be, some infinite or no number. Compiled for a processor that has no such tables, the
  * results are the same to the bit of the weights. */
-#include "cpu_run.h"
-#include "tests/passes/example_case.h"
-#include "passes/passes.h"
+#include "cpu_case.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -124,38 +122,33 @@ static void launch(Problem *p, CpuRun *code, DType t, int m, int n, int groups, 
         }
 }
 
+static void promise(Problem *p, const void *user)
+{
+    (void)user;
+    for (int k = 0; k < 5; k++) p->func->params[k].stride[1] = 1;
+}
+
+static void launches(Problem *p, CpuRun *code, const void *user)
+{
+    static const int rows[] = { 1, 3, 4, 16, 17 };
+    const DType t = *(const DType *)user;
+    if (strstr(code->artifact.schedule, "x64 buffer(")) { /* of what three products read */
+        printf("%s: scales are stored for every element\n%s", dtype_name(t), code->artifact.schedule);
+        failures++;
+    }
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        launch(p, code, t, rows[k], 32, FEW, 64 * FEW);
+        launch(p, code, t, rows[k], 70, FEW, 64 * FEW);
+    }
+    /* more groups than are multiplied at once, and the last bytes out of range */
+    launch(p, code, t, 1, 40, GROUPS, HALF);
+    launch(p, code, t, 4, 32, GROUPS, HALF - 70);
+}
+
 static void test(DType t, const char *cpu)
 {
-    Case c = { "k", "k", t == DT_F16 ? "T=f16" : t == DT_BF16 ? "T=bf16" : "T=f32", "", "", 0 };
-    Problem *p = calloc(1, sizeof *p);
-    CpuRun *code = calloc(1, sizeof *code);
-    BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
-    session_init(&p->s, allocator_libc);
-    if (setjmp(p->s.oom)) {
-        failures++;
-    } else if (case_lower(p, &c, source, sizeof source - 1)) {
-        PassOptions passes = pass_options_default(target_find("cpu"));
-        for (int k = 0; k < 5; k++) p->func->params[k].stride[1] = 1;
-        if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
-            static const int rows[] = { 1, 3, 4, 16, 17 };
-            if (strstr(code->artifact.schedule, "x64 buffer(")) { /* of what three products read */
-                printf("%s: scales are stored for every element\n%s", c.consts, code->artifact.schedule);
-                failures++;
-            }
-            for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-                launch(p, code, t, rows[k], 32, FEW, 64 * FEW);
-                launch(p, code, t, rows[k], 70, FEW, 64 * FEW);
-            }
-            /* more groups than are multiplied at once, and the last bytes out of range */
-            launch(p, code, t, 1, 40, GROUPS, HALF);
-            launch(p, code, t, 4, 32, GROUPS, HALF - 70);
-        } else failures++;
-    } else failures++;
-    case_diags(p);
-    cpu_run_free(code);
-    free(code);
-    case_free(p);
-    free(p);
+    const char *consts = t == DT_F16 ? "T=f16" : t == DT_BF16 ? "T=bf16" : "T=f32";
+    if (!cpu_case_run(&(CpuCase){ source, consts, cpu, promise, launches, &t })) failures++;
 }
 
 int main(void)
