@@ -6,8 +6,8 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-/* Bytes of a line, of a sector and of a vector; lanes of a warp, and of a multiprocessor. */
-enum { LINE = 128, SECTOR = 32, VECTOR = 16, WARP = 32, LANES = 128 };
+/* Bytes of a line and of a vector; lanes of a warp, and of a multiprocessor. */
+enum { LINE = 128, VECTOR = 16, WARP = 32, LANES = 128 };
 
 /* Bytes between neighbours along each axis of the tile that is loaded or stored; false: its axes are not
  * those of the window. */
@@ -71,11 +71,11 @@ double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
 }
 
 /* Sectors that so many bytes take, in the mean over the multiples of `step` at which they may begin. */
-static double sectors_of(int64_t bytes, int64_t step)
+static double sectors_of(int sector, int64_t bytes, int64_t step)
 {
     double n = 0;
-    for (int64_t at = 0; at < SECTOR; at += step) n += (double)((at + bytes + SECTOR - 1) / SECTOR);
-    return n * (double)step / SECTOR;
+    for (int64_t at = 0; at < sector; at += step) n += (double)((at + bytes + sector - 1) / sector);
+    return n * (double)step / sector;
 }
 
 /* The bytes of the sectors that a tile takes to its own, where TMA stores it: boxes that overlap write some
@@ -85,20 +85,21 @@ static double boxes_written(const CostWalk *w, const Instr *store, const Layout 
 {
     BulkBoxes b;
     if (unit < 0 || !kernel_store_boxes(&w->s->arena, l, store, unit, &b)) return 1;
-    double twice = 2.0 * b.n * b.pairs / layout_regs(l), sectors = sectors_of(b.row_bytes, step);
-    return twice * fmax(2, sectors) * SECTOR / b.row_bytes;
+    const int sector = w->plan->target->sector_bytes;
+    double twice = 2.0 * b.n * b.pairs / layout_regs(l), sectors = sectors_of(sector, b.row_bytes, step);
+    return twice * fmax(2, sectors) * sector / b.row_bytes;
 }
 
 /* The same of what one access of each lane of a warp stores: so many bytes at each of these places, in order,
  * wherever the rows begin. */
-static double lanes_written(const int64_t *place, int n, int64_t run, int64_t step)
+static double lanes_written(int sector, const int64_t *place, int n, int64_t run, int64_t step)
 {
     double sectors = 0, bytes = 0;
-    for (int64_t begin = 0; begin < SECTOR; begin += step) {
+    for (int64_t begin = 0; begin < sector; begin += step) {
         int64_t next = 0; /* the first sector that is not counted yet */
         for (int k = 0; k < n; k++) {
             int64_t at = begin + place[k] - place[0]; /* rows that run backwards have places below 0 */
-            int64_t first = at / SECTOR, last = (at + run - 1) / SECTOR;
+            int64_t first = at / sector, last = (at + run - 1) / sector;
             if (first < next) first = next;
             if (last < first) continue;
             sectors += (double)(last - first + 1);
@@ -129,7 +130,8 @@ static int places_of(const Layout *l, const int64_t *pitch, int rank, int64_t *p
 static int64_t step_of(const CostWalk *w, int param, int unit, int64_t tile)
 {
     const Param *p = &w->f->params[param];
-    int64_t size = dtype_bytes(p->type->dtype), step = range_gcd(SECTOR, tile * size), pitch = size;
+    int64_t size = dtype_bytes(p->type->dtype), pitch = size,
+            step = range_gcd(w->plan->target->sector_bytes, tile * size);
     for (int a = p->type->rank - 1; a >= 0; a--) {
         int64_t stride = w->env->strides ? w->env->strides[param][a] * size : pitch;
         pitch *= w->env->dims[p->dims[a]];
@@ -150,5 +152,6 @@ double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m
     if (l && ir_attr_int(i, ATTR_BULK, 0)) return boxes_written(w, i, l, unit, step);
     if (!l || i->op != OP_STORE || !pitches_of(w, i, t, pitch)) return 1;
     int64_t run = ir_attr_int(i, ATTR_SHIFTED, 0) ? VECTOR : ir_attr_int(i, ATTR_VECTOR, 1) * size;
-    return lanes_written(place, places_of(l, pitch, t->rank, place), run, step);
+    const int n = places_of(l, pitch, t->rank, place);
+    return lanes_written(w->plan->target->sector_bytes, place, n, run, step);
 }
