@@ -20,6 +20,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(own) \
     F(fetched) \
     F(pieces) \
+    F(parted) \
     F(out) \
     F(stored) \
     F(wasted) \

@@ -16,6 +16,7 @@ typedef struct Cost {
     double in, out;      /* bytes of tensors that come and go */
     double stored;       /* bytes of the sectors that stores of tiles write; those of several accesses count
                             for each */
+    double parted; /* sectors at the ends of a stored tile's rows, of which other programs write the rest */
     double own, fetched; /* of `in`: bytes that warps load to registers through the multiprocessor's own
                             cache; bytes of the sectors that come from L2 for these */
     double pieces;       /* of those and `out`: lines, were each piece that lies together in memory a line */

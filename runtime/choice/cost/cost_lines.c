@@ -155,3 +155,12 @@ double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m
     const int n = places_of(l, pitch, t->rank, place);
     return lanes_written(w->plan->target->sector_bytes, place, n, run, step);
 }
+
+double cost_sectors_parted(const CostWalk *w, const Instr *i, const MemParts *m)
+{
+    const Type *t = m->values[0]->type;
+    int unit = -1, of = kernel_unit_axis(w->f, i, &unit);
+    if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || unit >= t->rank) return 0;
+    const double sector = w->plan->target->sector_bytes;
+    return 2 * (1 - (double)step_of(w, m->param, of, t->shape[unit]) / sector);
+}

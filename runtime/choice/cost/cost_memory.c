@@ -300,7 +300,8 @@ static void window_access(CostWalk *w, const Instr *i, const MemParts *m, double
         moved = bytes;
         w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
     }
-    w->c.pieces += bytes / pieces_bytes(w, i, m->param) * times;
+    const double pieces = bytes / pieces_bytes(w, i, m->param);
+    w->c.pieces += pieces * times;
     if (i->op == OP_LOAD) {
         cost_reads(w, i, m->param, bytes * times);
         w->c.own += fresh * bytes * times;
@@ -315,6 +316,8 @@ static void window_access(CostWalk *w, const Instr *i, const MemParts *m, double
     } else {
         cost_wrote(w, m->param, bytes * times);
         w->c.stored += bytes * (cost_sectors_written(w, i, m) - 1) * times;
+        /* What a program stores beside a row, or beside a tile in a loop, is its own as a rule. */
+        if (pieces > 1) w->c.parted += pieces * cost_sectors_parted(w, i, m) * fmin(times, 1);
     }
     if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0)) w->c.added += bytes / size * times;
     w->c.wasted += (moved - bytes) * times;

@@ -168,6 +168,10 @@ double cost_lines_beside(const CostWalk *, const Instr *, const MemParts *);
  * write counts for each. */
 double cost_sectors_written(const CostWalk *, const Instr *, const MemParts *);
 
+/* Sectors that a row of the stored tile shares with what lies beside it in memory, in the mean over the
+ * places where rows may begin: 0 to 2. */
+double cost_sectors_parted(const CostWalk *, const Instr *, const MemParts *);
+
 /* cost_walk.c: lane operations of one operation on a tile: every thread computes each of the registers that
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
  * copies. */

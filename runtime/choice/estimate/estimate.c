@@ -362,7 +362,8 @@ static double bytes_from_memory(const Estimate *e)
         spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
     if (!multiplies(c)) apart += m->short_rows * LINE * c->pieces / fmax(1, c->in + c->out);
-    return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
+    double parted = multiplies(c) ? 0 : m->parted_sector * c->parted * (double)c->programs * c->cluster;
+    return (c->memory + (double)c->programs * c->again * lost) * apart + parted + spilled;
 }
 
 /* The part of memory's rate that so many CTAs use. */
