@@ -209,10 +209,11 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
  */
 static const double LOG2_E = 0x1.715476p+0;
 
-/* Whether the lanes of v along `axis` are one value. */
-static bool is_same_along(const Value *v, int axis)
+/* Whether the lanes of v along `axis` are one value, and computed at the row. A tile that has a buffer is
+ * read from it in each chunk. */
+static bool is_same_along(const Eval *e, Value *v, int axis)
 {
-    if (!v->def || axis < 0) return false;
+    if (!v->def || axis < 0 || nest_reads_buffer(e, v)) return false;
     return v->def->op == OP_SPLAT ||
            (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
 }
@@ -231,7 +232,7 @@ static LLVMValueRef power_of_row(Eval *e, Value *v, double factor, LLVMValueRef 
     const Instr *i = v->def;
     if (!i || i->op != OP_SUB || va < 0 || !e->row_eval || plan_info(g->plan, v)->buf) return NULL;
     Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
-    if (v->type->shape[va] < LONG_ROW || !is_of_f16(x) || !is_same_along(y, va)) return NULL;
+    if (v->type->shape[va] < LONG_ROW || !is_of_f16(x) || !is_same_along(e, y, va)) return NULL;
     LLVMValueRef each = nest_eval(e, x, coord, va), most = nest_eval(e, y, coord, va);
     if (!vector_has_row_powers(g, each)) return NULL;
     RowPlace place = row_enter(e);
@@ -281,7 +282,8 @@ static LLVMValueRef times_sigmoid(Gen *g, const Instr *i, const LLVMValueRef *v)
 
 static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
 {
-    bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
+    bool row =
+        e->row_eval && is_same_along(e, ir_operand(i, 1), va) && !is_same_along(e, ir_operand(i, 0), va);
     if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
     return quotient_of_row(e, v[0], v[1], eval_is_at_most_1(i->block->func, ir_operand(i, 0)));
 }
