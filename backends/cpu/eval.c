@@ -209,6 +209,41 @@ static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
  */
 static const double LOG2_E = 0x1.715476p+0;
 
+/* Whether the lanes of v along `axis` are one value, and computed at the row. A tile that has a buffer is
+ * read from it in each chunk. */
+static bool is_same_along(const Eval *e, Value *v, int axis)
+{
+    if (!v->def || axis < 0 || nest_reads_buffer(e, v)) return false;
+    return v->def->op == OP_SPLAT ||
+           (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
+}
+
+static bool is_of_f16(const Value *v)
+{ return v->def && v->def->op == OP_CAST && ir_operand(v->def, 0)->type->dtype == DT_F16; }
+
+/* What a row has in common takes about as long as twenty vectors gain. */
+enum { LONG_ROW = 1024 };
+
+/* 2^(factor (x - y)), for results of 16 bits, of a long row of f16 of which y is the maximum; NULL: it is
+ * something else. */
+static LLVMValueRef power_of_row(Eval *e, Value *v, double factor, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    const Instr *i = v->def;
+    if (!i || i->op != OP_SUB || va < 0 || !e->row_eval || plan_info(g->plan, v)->buf) return NULL;
+    Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
+    if (v->type->shape[va] < LONG_ROW || !is_of_f16(x) || !is_same_along(e, y, va)) return NULL;
+    LLVMValueRef each = nest_eval(e, x, coord, va), most = nest_eval(e, y, coord, va);
+    if (!vector_has_row_powers(g, each)) return NULL;
+    RowPlace place = row_enter(e);
+    RowPower p = vector_row_power(g, LLVMBuildExtractElement(g->b, most, gen_int(g, 0), ""), factor);
+    p.least = gen_splat(g, p.least, e->lanes);
+    p.shift = gen_splat(g, p.shift, e->lanes);
+    for (int k = 0; k < ROW_POWER_TERMS; k++) p.terms[k] = gen_splat(g, p.terms[k], e->lanes);
+    row_leave(e, place);
+    return vector_exp2_of_row(g, each, &p);
+}
+
 /* exp or exp2 of x. */
 static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LLVMValueRef *coord, int va)
 {
@@ -221,8 +256,12 @@ static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LL
         bool of_e = g->target->fma && !plan_info(g->plan, of)->buf && eval_positive_factor(of, &of) == LOG2_E;
         return vector_exp2_below_0(g, of_e ? nest_eval(e, of, coord, va) : x, of_e ? LOG2_E : 1);
     }
-    if (i->op == OP_EXP) return vector_exp2_narrow(g, x, LOG2_E, below_0);
-    double factor = plan_info(g->plan, of)->buf ? 0 : eval_positive_factor(of, &of);
+    double factor = i->op == OP_EXP               ? LOG2_E
+                    : plan_info(g->plan, of)->buf ? 0
+                                                  : eval_positive_factor(of, &of);
+    bool known = factor == 0 || factor == LOG2_E;
+    LLVMValueRef power = below_0 && known ? power_of_row(e, of, factor > 0 ? factor : 1, coord, va) : NULL;
+    if (power || i->op == OP_EXP) return power ? power : vector_exp2_narrow(g, x, LOG2_E, below_0);
     return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor, below_0)
                       : vector_exp2_narrow(g, x, 1, below_0);
 }
@@ -241,17 +280,10 @@ static LLVMValueRef times_sigmoid(Gen *g, const Instr *i, const LLVMValueRef *v)
     return NULL;
 }
 
-/* Whether the lanes of v along `axis` are one value. */
-static bool is_same_along(const Value *v, int axis)
-{
-    if (!v->def || axis < 0) return false;
-    return v->def->op == OP_SPLAT ||
-           (v->def->op == OP_BROADCAST && ir_operand(v->def, 0)->type->shape[axis] == 1);
-}
-
 static LLVMValueRef eval_quotient(Eval *e, const Instr *i, const LLVMValueRef *v, int va)
 {
-    bool row = e->row_eval && is_same_along(ir_operand(i, 1), va) && !is_same_along(ir_operand(i, 0), va);
+    bool row =
+        e->row_eval && is_same_along(e, ir_operand(i, 1), va) && !is_same_along(e, ir_operand(i, 0), va);
     if (!row || e->lanes < plan_lanes(e->g->target) || !quotient_pays(e->g->target)) return NULL;
     return quotient_of_row(e, v[0], v[1], eval_is_at_most_1(i->block->func, ir_operand(i, 0)));
 }

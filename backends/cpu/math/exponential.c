@@ -188,6 +188,23 @@ static const double *narrow_terms(Gen *g, LLVMValueRef x, int *n)
     return *n == 3 ? square_of_eighths : quartic;
 }
 
+/* 2^x on [-1/16, 1/16], less 1, over x, so that 2^x is within 2^-18.1. */
+static const double slope_of_eighths[] = { 0.69330887, 0.24022588 };
+
+/* 2^(factor x) of factor x <= 0 and of NaN for results of 16 bits, where eighths are looked up. The product
+ * of the power and what is left of x does not wait for the polynomial, as that of the power and the
+ * polynomial would. The power is 0 for the least exponent, and less than it should be between that and the
+ * next. */
+static LLVMValueRef exp2_narrow_below_0(Gen *g, LLVMValueRef x, double factor)
+{
+    LLVMValueRef by = factor == 1 ? NULL : K(g, x, factor);
+    x = at_least(g, x, -BIAS / factor);
+    Rounded n = rounded(g, x, by, BIAS);
+    LLVMValueRef f = by ? fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, "")) : sub(g, x, n.number),
+                 power = power_of(g, n);
+    return fma_(g, poly(g, f, slope_of_eighths, 2), mul(g, f, power), power);
+}
+
 /* 2^(factor x) for results that are rounded to 16 bits, where `below_0` says that factor x <= 0 or NaN; on
  * AVX-512 by a cubic with a relative error of 2^-13.7. Elsewhere the polynomial, times two, is multiplied by
  * one power of two, which is 0 for the least exponent: the result may be less than it should be below 2^-125.
@@ -196,6 +213,7 @@ LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor, bool belo
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
     if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 4);
+    if (below_0 && has_eighths(g, x)) return exp2_narrow_below_0(g, x, factor);
     int terms;
     const double *p = narrow_terms(g, x, &terms);
     double twice[5];
@@ -205,6 +223,41 @@ LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor, bool belo
     LLVMValueRef f =
         factor == 1 ? sub(g, x, n.number) : fma_(g, x, K(g, x, factor), LLVMBuildFNeg(g->b, n.number, ""));
     return mul(g, poly(g, f, twice, terms), power_of(g, n));
+}
+
+bool vector_has_row_powers(Gen *g, LLVMValueRef x) { return has_eighths(g, x); }
+
+/* With w, factor times `most` rounded to eighths, and r, what is left of that product:
+ *
+ *     2^(factor (x - most)) = 2^(factor x - w) 2^-r
+ *
+ * w is a part of the number that rounds the exponent, and 2^-r one of the coefficients, so that a vector
+ * takes no difference. An infinite `most` becomes a number so large that all powers but its own are 0. */
+RowPower vector_row_power(Gen *g, LLVMValueRef most, double factor)
+{
+    const double magic = 0x1.8p20;
+    RowPower p = { .factor = factor };
+    LLVMValueRef by = K(g, most, factor), m = at_most(g, most, 2 * 65504.0);
+    LLVMValueRef w = sub(g, fma_(g, m, by, K(g, m, magic)), K(g, m, magic));
+    LLVMValueRef r = fma_(g, m, by, LLVMBuildFNeg(g->b, w, "")),
+                 one = poly(g, LLVMBuildFNeg(g->b, r, ""), cubic_of_eighths, 4);
+    p.least = add(g, m, K(g, m, -126 / factor));
+    p.shift = sub(g, K(g, m, magic + BIAS - 1), w);
+    for (int k = 0; k < ROW_POWER_TERMS; k++) p.terms[k] = mul(g, one, K(g, m, 2 * square_of_eighths[k]));
+    return p;
+}
+
+/* All of f16 times `factor`, from 1 to 1.5, is less than 2^18, so the sum with `shift` has whole eighths, and
+ * its difference to `shift` is exact. */
+LLVMValueRef vector_exp2_of_row(Gen *g, LLVMValueRef x, const RowPower *p)
+{
+    LLVMValueRef by = K(g, x, p->factor);
+    x = sel(g, lt(g, x, p->least), p->least, x);
+    LLVMValueRef z = fma_(g, x, by, p->shift);
+    Rounded n = { sub(g, z, p->shift), as_int(g, z), true };
+    LLVMValueRef f = fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, ""));
+    LLVMValueRef sum = fma_(g, fma_(g, p->terms[2], f, p->terms[1]), f, p->terms[0]);
+    return mul(g, sum, power_of(g, n));
 }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)

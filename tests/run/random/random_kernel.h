@@ -62,6 +62,9 @@ void random_patterns(uint64_t seed, RandomKernel *out);
  * tensors without axes (random_counts.c): exact. */
 void random_counts(uint64_t seed, RandomKernel *out);
 
+/* Another kind, of integer products of few columns whose sums leave transposed (random_columns.c): exact. */
+void random_columns(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */

@@ -135,6 +135,7 @@ static const char *value_of(const char *arg, const char *name)
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
     "--rows | --counts | --programs | --rare | --sums | --floats | --scores | --places | --patterns | "
+    "--columns | "
     "--arrangements] "
     "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [--skip=LIST] "
     "[FILE...]\n";
@@ -160,6 +161,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--places")) z.make = random_places;
         else if (!strcmp(argv[i], "--patterns")) z.make = random_patterns;
         else if (!strcmp(argv[i], "--counts")) z.make = random_counts;
+        else if (!strcmp(argv[i], "--columns")) z.make = random_columns;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);

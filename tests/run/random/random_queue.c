@@ -376,7 +376,7 @@ static bool take_option(Queue *q, const char *arg)
         { "shapes", random_shapes }, { "rows", random_rows }, { "program", random_program },
         { "rare", random_rare }, { "sums", random_sums }, { "floats", random_floats },
         { "scores", random_scores }, { "places", random_places }, { "patterns", random_patterns },
-        { "counts", random_counts }, { "kernel", random_kernel } };
+        { "counts", random_counts }, { "columns", random_columns }, { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
