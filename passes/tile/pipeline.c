@@ -10,6 +10,8 @@
  *   collapse                         before pack and parts, which divide axes
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
+ *   paired-programs                  behind pack, which takes programs without products, and accumulate,
+ *                                    whose sums can become one; before licm, which moves loads of operands
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
  *   repeated-rows                    behind pack, which turns loads of windows into gathers; before licm,
  *                                    which moves its loads out of loops that do not change them
@@ -56,6 +58,7 @@ static const PassId pipeline[] = {
     PASS_FLATTEN,
     PASS_COLLAPSE,
     PASS_PACK,
+    PASS_PAIRED_PROGRAMS,
     PASS_PARTS,
     PASS_REPEATED_ROWS,
     PASS_SLICED_LOADS,

@@ -113,6 +113,9 @@ grouped-steps loops       > ../../tests/run/kernels/moments_by_groups --target=c
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
+paired-programs stores > ../../tests/run/kernels/paired_scales
+paired-programs stores > ../../tests/run/kernels/paired_sums
+paired-programs stores > ../../tests/run/kernels/paired_heads --target=cuda:sm_90a
 accumulate   instrs       < ../../tests/run/kernels/sum_of_products
 accumulate   fma          < ../../tests/run/kernels/attention_adding -DD=64
 accumulate   instrs       < ../../tests/run/kernels/lora_by_columns -DR=16

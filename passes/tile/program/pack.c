@@ -353,7 +353,7 @@ static int best_axis(Choice *x, unsigned used)
 
 /* --- how many ------------------------------------------------------------------------------------------ */
 
-static void shrink_grid(Func *f, int axis, int64_t n)
+void pack_shrink_grid(Func *f, int axis, int64_t n)
 {
     Instr *grid = ir_terminator(f->grid);
     Builder b = ir_before(grid);
@@ -485,7 +485,7 @@ static bool pack_func(PassContext *c, Func *f)
         bool shares = !x.asked && shares_work(&x.size);
         for (n = want; n > 1 && !pack(&x, n); n = x.asked ? 1 : n / 2) {}
         if (n <= 1) continue;
-        shrink_grid(f, axis, n);
+        pack_shrink_grid(f, axis, n);
         done *= n;
         x.differs = NULL; /* values have changed */
         want = shares ? 1 : want / n;

@@ -33,6 +33,7 @@ typedef struct Pack {
 /* pack_varies.c */
 /* Finds what varies. False: some operation means something else when programs run in step. */
 bool pack_varies(Pack *);
+void pack_find_varying(Pack *); /* finds what varies, of any operations */
 static inline bool pack_is_varying(const Pack *p, const Value *v)
 { return v->id < p->values && p->varies[v->id]; }
 
@@ -61,6 +62,9 @@ Value *pack_condition(const Pack *, Builder *, Value *cond, const Type *);
 
 /* pack_access.c */
 void pack_access(Pack *, Builder *, Instr *);
+
+/* pack.c: n times fewer programs along the axis of the grid. */
+void pack_shrink_grid(Func *, int axis, int64_t n);
 
 /* pack_tail.c */
 /* Whether programs behind the last one have no effect: each store moves along an axis that ends there. */

@@ -7,13 +7,15 @@
 
 /* --- programs that store nothing --------------------------------------------------------------------- */
 
-/* c if the value is c times the program's coordinate; 0: it is not. */
+/* c if the value is c times the program's coordinate, or more by a constant; 0: it is not. */
 static int64_t times_coordinate(const Pack *p, const Value *v)
 {
     int64_t k;
     const Instr *i = v->def;
     if (!i) return 0;
     if (i->op == OP_PROGRAM_ID) return ir_attr_int(i, ATTR_AXIS, 0) == p->axis;
+    for (int a = 0; i->op == OP_ADD && a < 2; a++)
+        if (ir_is_const(ir_operand(i, 1 - a), &k) && k >= 0) return times_coordinate(p, ir_operand(i, a));
     if (i->op != OP_MUL) return 0;
     for (int a = 0; a < 2; a++)
         if (ir_is_const(ir_operand(i, 1 - a), &k) && k > 0 && k <= INT32_MAX)

@@ -152,12 +152,17 @@ static bool may_block(const Legal *l, const Block *b)
     return true;
 }
 
-bool pack_varies(Pack *p)
+void pack_find_varying(Pack *p)
 {
-    Legal l = { .p = p };
     p->values = p->f->module->next_id;
     p->varies = arena_array(p->c->scratch, bool, p->values);
     while (note_block(p, p->f->body)) {}
+}
+
+bool pack_varies(Pack *p)
+{
+    Legal l = { .p = p };
+    pack_find_varying(p);
     return may_block(&l, p->f->body);
 }
 

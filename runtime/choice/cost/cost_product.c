@@ -67,6 +67,38 @@ static bool reads_this_step(const Instr *i)
     return i != NULL;
 }
 
+static bool comes_before(const Instr *a, const Instr *b)
+{
+    while (b && b != a) b = b->prev;
+    return b != NULL;
+}
+
+/* Whether an instruction of the block reads the sum of a product at `now` or behind it. */
+static bool is_read_from(const Value *sum, const Instr *now)
+{
+    for (const Use *u = sum->uses; u; u = u->next) {
+        const Instr *x = ir_within(now->block, u->user);
+        if (!x || !comes_before(x, now) || x == now) return true;
+        for (int k = 0; x == u->user && x->op == OP_WGMMA_WAIT && k < x->n_results; k++)
+            if (ir_operand(x, k) == sum && is_read_from(&x->results[k], now)) return true;
+    }
+    return false;
+}
+
+/* The bytes of sums of products in front of this one that arithmetic has added to what the loop carries: the
+ * next product takes their registers. */
+static double used_up(const Instr *now)
+{
+    const Block *b = now->block;
+    double bytes = 0;
+    bool adds = false;
+    for (int k = 1; b->parent && b->parent->op == OP_FOR && k < b->n_args; k++) adds |= arithmetic_adds(b, k);
+    for (const Instr *i = b->first; adds && i != now; i = i->next)
+        if (i->op == OP_WGMMA && !adds_to_carried(i) && !is_read_from(ir_result(i), now))
+            bytes += cost_bytes(i->results[0].type);
+    return bytes;
+}
+
 /* Registers that the products of a block hold at once. The next step of the same sum stays in the same
  * registers. Those of sums that the loop carries are held from the first product on. What a step writes to
  * shared memory frees the registers of the sums that it was computed from. */
@@ -84,7 +116,9 @@ static void hold(CostWalk *w, const Instr *i, const Product *p)
         w->held += operand + (carried ? 0 : cost_bytes(c));
         w->sums += carried ? operand : 0;
     }
-    int words = (int)((w->held + p->beside) / 4 / w->threads);
+    const double over = used_up(i);
+    const double now = over > 0 ? fmax(w->sums + cost_bytes(c), w->held - over) : w->held;
+    int words = (int)((now + p->beside) / 4 / w->threads);
     if (words > w->c.held) w->c.held = words;
 }
 

@@ -119,14 +119,31 @@ static int taken_at_once(const Instr *take)
     return n > 1 ? n : 1;
 }
 
+/* Whether a product is waited for that begins a sum of its own, which arithmetic adds behind the wait. */
+static bool waits_for_own_sum(const Instr *i)
+{
+    const Instr *product = i->op == OP_WGMMA_WAIT && i->n_operands ? ir_operand(i, 0)->def : NULL;
+    return product && product->op == OP_WGMMA && ir_operand(product, 0)->type->kind == TYPE_SHARED &&
+           kernel_is_zero(ir_operand(product, 2));
+}
+
+/* What an iteration has done so far. */
+typedef struct Given {
+    bool given, waited; /* it has given back a stage, and waited for a product's own sum behind that */
+} Given;
+
 /* Whether an iteration takes another stage of the ring behind the place where it gives one back, which may be
- * in an `if`; takes within an `if` do not count. */
-static bool given_back_between(const Block *b, const Value *ring, bool *given)
+ * in an `if`, or gives another one back when it has waited for another sum. Takes within an `if` do not
+ * count. */
+static bool given_back_between(const Block *b, const Value *ring, Given *g)
 {
     for (const Instr *i = b->first; i; i = i->next) {
-        if (*given && i->op == OP_RING_GET && ir_operand(i, 0) == ring) return true;
-        *given |= i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
-        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, given);
+        const bool takes = i->op == OP_RING_GET && ir_operand(i, 0) == ring;
+        const bool gives = i->op == OP_RING_RELEASE && ir_operand(i, 0) == ring;
+        if ((g->given && takes) || (g->waited && gives)) return true;
+        g->waited |= g->given && waits_for_own_sum(i);
+        g->given |= gives;
+        for (int k = 0; k < i->n_blocks; k++) given_back_between(i->blocks[k], ring, g);
     }
     return false;
 }
@@ -139,7 +156,7 @@ void cost_stages(CostWalk *w, const Instr *take)
     const Value *ring = ir_operand(take, 0);
     int taken = taken_at_once(take);
     double n = (double)ring->type->shape[0] / taken;
-    bool given = false;
+    Given given = { 0 };
     if (taken > 1 && given_back_between(take->block, ring, &given))
         n += w->model->held_stages * (1 - 1.0 / taken);
     if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;

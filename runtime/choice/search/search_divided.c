@@ -10,12 +10,20 @@
 enum { DIVIDED = 48, DIVIDED_PREDICTED = 256 };
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
-enum { SHARED_TILES = 6 };
+enum { SHARED_TILES = 6, PAIRED_TILES = 6 };
 /* The same of a last round that is shared. */
 static const double SHARED_GAIN = 0.97;
 /* The same of programs that load together. */
 static const double TOGETHER_GAIN = 0.997;
-enum { PAIRS = 1 /* the value of `cluster` by which two programs load together */ };
+/* The same of programs that become one, whose estimate is a tenth too short beside that of programs alone. */
+static const double PAIRED_GAIN = 0.9;
+/* The ratio of the first such estimate from which on no other sizes are tried, and of the best of some sizes
+ * up to which other steps are. */
+static const double PAIRED_HOPELESS = 2, PAIRED_NEAR = 1.25;
+enum {
+    PAIRS = 1 /* the value of `cluster` by which two programs load together, and of `pack` by which they
+                 become one */
+};
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
  * there is none. */
@@ -269,8 +277,55 @@ static int autos_together(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * TOGETHER_GAIN ? found : best;
 }
 
+/* Whether a program with the sums of two may be faster: it reads what both share once. */
+static bool may_pair(const SearchPoint *p)
+{
+    return p->products && !p->divided && !p->cluster_given &&
+           (p->bound == BOUND_PRODUCTS || p->bound == BOUND_L2 || p->bound == BOUND_SHARED_MEMORY ||
+               p->bound == BOUND_LOADS);
+}
+
+/* The best of the points from `first` on and of `best`. */
+static int best_from(const Search *z, int first, int best)
+{
+    for (int i = first; i < z->n_points; i++)
+        if (search_is_less(z->point[i].ns, z->point[best].ns)) best = i;
+    return best;
+}
+
+/* The point with other values of each constant that is not one of the grid. */
+static void consider_other_steps(Search *z, int from)
+{
+    for (int j = 0; j < z->n_names; j++)
+        for (int v = 0; v < search_listed(&z->name[j]) && !z->name[j].hint && !z->name[j].shapes_grid; v++)
+            search_consider_value(z, z->point[from].at, j, v);
+}
+
+/* The best sizes where two neighbouring programs are one (passes/tile/program/paired_programs.c). Smaller
+ * sizes and steps may be best then, so that several are tried, unless the best alone shows that these
+ * programs stay apart. */
+static int autos_paired(Search *z, int best)
+{
+    int j = added_hint(z, HINT_pack), tops[PAIRED_TILES], first = z->n_points;
+    if (j < 0 || z->p->only_if_needed || !may_pair(&z->point[best])) return best;
+    const int n = search_best_of_different_tiles(z, tops, PAIRED_TILES);
+    search_consider_value(z, z->point[best].at, j, PAIRS);
+    search_estimate(z);
+    if (z->n_points == first || z->point[first].programs == z->point[best].programs) return best;
+    if (!(z->point[first].ns < z->point[best].ns * PAIRED_HOPELESS)) return best;
+    for (int k = 0; k < n; k++) search_consider_value(z, z->point[tops[k]].at, j, PAIRS);
+    search_estimate(z);
+    const int paired = best_from(z, first, first);
+    if (z->point[paired].ns < z->point[best].ns * PAIRED_NEAR) consider_other_steps(z, paired);
+    search_estimate(z);
+    const int found = best_from(z, first, best);
+    return z->point[found].ns < z->point[best].ns * PAIRED_GAIN ? found : best;
+}
+
 int search_autos_with_hints(Search *z)
 {
     int best = autos_divided(z);
-    return best < 0 ? best : autos_together(z, best);
+    if (best < 0) return best;
+    const int paired = autos_paired(z, best);
+    return paired != best ? paired : autos_together(z, best);
 }

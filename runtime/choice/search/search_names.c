@@ -175,6 +175,8 @@ static void add_hints(Search *z)
         add_hint(z, "cluster", together, sizeof together / sizeof *together);
         add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);
     }
+    if (z->front->products && z->p->device.target->cluster_ctas > 1 && search_declares_auto(z))
+        add_hint(z, "pack", together, sizeof together / sizeof *together);
     if (z->front->products && z->p->device.target->kind == TARGET_CUDA && search_declares_auto(z))
         add_hint(z, "warps", few_warps, sizeof few_warps / sizeof *few_warps);
 }

@@ -146,7 +146,8 @@ static const char *hint(Maker *m, char *out, size_t size)
 {
     static const char *const all[] = { "split_k = 2", "split_k = 4", "cluster = 2", "cp_async_producer = 1",
         "cp_async_producer = 0", "stages = 2", "persistent = 0", "warp_specialize = 0", "warps = 8",
-        "pingpong = 1", "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2" };
+        "pingpong = 1", "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2", "pack = 2",
+        "pack = 3", "pack = 2, warp_specialize = 0" };
     *out = 0;
     if (chance(m, 60)) snprintf(out, size, " hint (%s)", all[below(m, (int)(sizeof all / sizeof *all))]);
     return out;
