@@ -34,6 +34,7 @@ bool paired_integers(const Paired *r, const Instr *i)
     if (i->op == OP_CAST) return a->type->dtype == DT_U8 && paired_bytes(r, a);
     if (i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR) return both;
     if (i->op == OP_SHL || i->op == OP_SHR) return words && shift_of(r, i, &c);
+    if (i->op == OP_MIN || i->op == OP_MAX) return both && target_has(r->e->target, TF_HALF_EXTREMES);
     if (!is_exact(r, v)) return false;
     if (i->op == OP_ADD || i->op == OP_SUB) return both;
     return i->op == OP_MUL &&
@@ -74,6 +75,8 @@ const char *paired_integer_word(Paired *r, const Instr *i, int q)
     if (i->op == OP_SHL || i->op == OP_SHR) return shifted(r, i, q);
     if (i->op == OP_MUL) return multiplied(r, i, q);
     const char *a = paired_word(r, ir_operand(i, 0), q), *b = paired_word(r, ir_operand(i, 1), q);
+    if (i->op == OP_MIN) return str(r->e, "%s(%s, %s)", use(r->e, "min2_u16"), a, b);
+    if (i->op == OP_MAX) return str(r->e, "%s(%s, %s)", use(r->e, "max2_u16"), a, b);
     const char *sign = i->op == OP_ADD   ? "+"
                        : i->op == OP_SUB ? "-"
                        : i->op == OP_AND ? "&"

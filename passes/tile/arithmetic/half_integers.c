@@ -11,11 +11,13 @@
  * leaves its 16 bits, no carry gets from one half into the other. Bytes become halves two at a time, and a
  * word of four bytes is put together from two words.
  *
- * Operations that are connected change together, if they have several sums or products and few results that
- * others want in 32 bits, which a conversion gives them.
+ * Minima and maxima of bytes do so too, on targets that compute those of two halves at once.
+ *
+ * Operations that are connected, by bytes that both take too, change together, if they have several sums or
+ * products and few results that others want in 32 bits, which a conversion gives them.
  *
  * Proof. A value from 0 to below 2^16 is the same number in both types. Sums, differences and products of
- * such values, and shifts of them, whose results are such values too, do not wrap in either.
+ * such values, minima, maxima and shifts of them, whose results are such values too, do not wrap in either.
  *
  * Requires: ranges (ir/analysis/range.h). It runs behind narrow, as masks and indices are settled then.
  * Keeps: everything. Does not handle: values below 0; values that loops carry. */
@@ -28,6 +30,7 @@ typedef struct Halves {
     PassContext *c;
     Func *f;
     Ranges *ranges;
+    bool extremes;    /* minima and maxima of two halves are one instruction */
     uint32_t n;       /* values */
     bool *half;       /* by value: it can be computed in 16 bits */
     uint32_t *joined; /* by value: another one of its group; itself: it stands for the group */
@@ -55,16 +58,20 @@ static bool is_number(const Value *v, int64_t below)
 
 static bool fits(const Halves *x, const Value *v) { return is_half(x, v) || is_number(v, MOST); }
 
+static bool is_byte(const Value *v) { return v->type->kind == TYPE_TILE && v->type->dtype == DT_U8; }
+
 /* Whether the operation can be one of 16 bits, if its result is in range. */
 static bool can_halve(const Halves *x, const Instr *i)
 {
     const Value *a = i->n_operands ? ir_operand(i, 0) : NULL,
                 *b = i->n_operands == 2 ? ir_operand(i, 1) : NULL;
     bool either = b && (is_half(x, a) || is_half(x, b));
-    if (i->op == OP_CAST) return a->type->kind == TYPE_TILE && a->type->dtype == DT_U8;
+    if (i->op == OP_CAST) return is_byte(a);
     if (i->op == OP_BROADCAST || i->op == OP_RESHAPE) return is_half(x, a);
     if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR)
         return either && fits(x, a) && fits(x, b);
+    if (i->op == OP_MIN || i->op == OP_MAX)
+        return x->extremes && (is_byte(ir_result(i)) || (either && fits(x, a) && fits(x, b)));
     if (i->op == OP_MUL) return either && (is_number(a, MOST) || is_number(b, MOST));
     if (i->op == OP_SHL || i->op == OP_SHR) return is_half(x, a) && is_number(b, 16);
     return false;
@@ -74,12 +81,17 @@ static void look_at(void *halves, Instr *i)
 {
     Halves *x = halves;
     const Value *v = i->n_results == 1 ? ir_result(i) : NULL;
-    if (!v || v->type->kind != TYPE_TILE || (v->type->dtype != DT_I32 && v->type->dtype != DT_U32)) return;
+    if (!v || v->type->kind != TYPE_TILE) return;
+    if (is_byte(v) ? i->op != OP_MIN && i->op != OP_MAX
+                   : v->type->dtype != DT_I32 && v->type->dtype != DT_U32)
+        return;
     if (!can_halve(x, i) || !in_range(range_of(x->ranges, v))) return;
     x->half[v->id] = true;
     vec_push(x->c->scratch, &x->all, i);
-    for (int k = 0; k < i->n_operands; k++)
-        if (is_half(x, ir_operand(i, k))) x->joined[group_of(x, ir_operand(i, k)->id)] = group_of(x, v->id);
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *of = ir_operand(i, k);
+        if (is_half(x, of) || is_byte(of)) x->joined[group_of(x, of->id)] = group_of(x, v->id);
+    }
 }
 
 /* Whether the use takes the value in 16 bits as it does in 32. */
@@ -97,8 +109,8 @@ static void count(Halves *x, const Instr *i)
     const Value *v = ir_result(i);
     uint32_t g = group_of(x, v->id);
     bool wide = false;
-    x->sums[g] += i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL;
-    for (const Use *u = v->uses; u; u = u->next) wide |= !takes_half(x, u);
+    x->sums[g] += i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL || i->op == OP_MIN || i->op == OP_MAX;
+    for (const Use *u = v->uses; u && !is_byte(v); u = u->next) wide |= !takes_half(x, u);
     x->wide[g] += wide;
 }
 
@@ -112,14 +124,15 @@ static Value *halved(Halves *x, Builder *b, Value *v)
 {
     int64_t c;
     if (ir_is_const(v, &c)) return build_int(b, type_with_dtype(x->c->session, v->type, DT_U16), c);
-    return value_map_get(&x->map, v);
+    if (is_half(x, v) && pays(x, v)) return value_map_get(&x->map, v);
+    return ir_cast(b, v, DT_U16); /* a byte */
 }
 
 static void halve(Halves *x, Instr *i)
 {
     Value *old = ir_result(i), *ops[2], *made;
     Builder b = ir_before(i);
-    if (i->op == OP_CAST) made = ir_cast(&b, ir_operand(i, 0), DT_U16);
+    if (i->op == OP_CAST) made = halved(x, &b, ir_operand(i, 0));
     else {
         for (int k = 0; k < i->n_operands; k++) ops[k] = halved(x, &b, ir_operand(i, k));
         made = ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
@@ -138,7 +151,7 @@ static void hand_over(Halves *x, Instr *i)
         Instr *user = u->user;
         int k = (int)(u - user->operands);
         next = u->next;
-        if (is_half(x, ir_result(user)) && pays(x, ir_result(user))) continue;
+        if (user->n_results == 1 && is_half(x, ir_result(user)) && pays(x, ir_result(user))) continue;
         if (takes_half(x, u)) {
             ir_set_operand(user, k, made);
             continue;
@@ -153,6 +166,7 @@ static bool halve_func(PassContext *c, Func *f)
     Halves x = { .c = c, .f = f, .n = f->module->next_id };
     int64_t done = 0;
     if (!c->options->target || c->options->target->kind != TARGET_CUDA) return false;
+    x.extremes = target_has(c->options->target, TF_HALF_EXTREMES);
     x.ranges = ranges_new(f);
     x.half = arena_array(c->scratch, bool, x.n);
     x.joined = arena_array(c->scratch, uint32_t, x.n);
