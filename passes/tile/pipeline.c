@@ -38,7 +38,8 @@
  *   unroll                           after masks are settled, so that it sees the loops that stay
  *   approx ... latency               mark, and choose the last roundings; speculate knows the forms of
  *                                    contract
- *   remap, narrow                    last: index arithmetic is complete, and then gets its width */
+ *   remap, narrow                    last: index arithmetic is complete, and then gets its width
+ *   half-integers                    behind what makes or removes arithmetic of tiles */
 #include "passes/pass.h"
 
 typedef bool PassFn(PassContext *, Module *);
@@ -90,6 +91,7 @@ static const PassId pipeline[] = {
     PASS_LATENCY,
     PASS_REMAP,
     PASS_NARROW,
+    PASS_HALF_INTEGERS,
     PASS_FOLD,
     PASS_CSE,
     PASS_DCE,

@@ -176,6 +176,10 @@ EMU u32 byte_perm(u32 lo, u32 hi, u32 which)
     for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
     return y;
 }
+EMU u32 min2_u16(u32 a, u32 b)
+{ return ((u16)a < (u16)b ? (u16)a : (u16)b) | (u32)(a >> 16 < b >> 16 ? a >> 16 : b >> 16) << 16; }
+EMU u32 max2_u16(u32 a, u32 b)
+{ return ((u16)a > (u16)b ? (u16)a : (u16)b) | (u32)(a >> 16 > b >> 16 ? a >> 16 : b >> 16) << 16; }
 /* The sum and four products of bytes, which are signed or not. */
 EMU u32 dot4_of(u32 v, bool v_signed, u32 w, bool w_signed, u32 sum)
 {

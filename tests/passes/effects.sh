@@ -88,6 +88,9 @@ divisibility masked       < topk              -DN=64 -DK=8
 narrow       index64      < attention         -DD=64 --fits32
 narrow       index64      < gemm              --fits32
 narrow       index64      < blur              --fits32
+half-integers instrs     > ../../bench/ported/kernels/bayer_demosaic --target=cuda:sm_90a
+half-integers instrs     > ../../tests/emu/half_integers/sums --target=cuda:sm_90a
+half-integers instrs     > ../../tests/emu/half_integers/branches --target=cuda:sm_80
 approx       approx       > attention         -DD=64
 approx       approx       > softmax           -DN=64
 approx       approx       > gemm_gated

@@ -88,8 +88,7 @@ static bool repeats_stored(const Paired *r, const Value *v)
     return repeats;
 }
 
-/* Whether a word with two elements of v costs no conversion of its own. */
-static bool has_words(const Paired *r, const Value *v)
+bool paired_has_words(const Paired *r, const Value *v)
 {
     uint32_t bits;
     if (v->type->kind != TYPE_TILE || per_word(v->type->dtype) != 2) return false;
@@ -114,7 +113,7 @@ static bool bytes_fit(const Paired *r, const Instr *i)
 {
     int64_t by;
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
-    if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0));
+    if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0)) || paired_narrows(r, i);
     if (i->op == OP_WHERE)
         return is_truth(r, ir_operand(i, 0)) && byte_operand(r, ir_operand(i, 1)) &&
                byte_operand(r, ir_operand(i, 2));
@@ -148,12 +147,14 @@ static bool by_words(const Paired *r, const Instr *i)
     bool half = d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC));
     if (per_word(d) == 4) return bytes_fit(r, i);
     if (per_word(d) != 2) return false;
+    if (paired_integers(r, i)) return true;
     if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL)
-        return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+        return half && paired_has_words(r, ir_operand(i, 0)) && paired_has_words(r, ir_operand(i, 1));
     if (i->op == OP_MIN || i->op == OP_MAX)
-        return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
-    if (i->op == OP_NEG || i->op == OP_ABS) return is_half(d) && has_words(r, ir_operand(i, 0));
-    if (i->op == OP_WHERE) return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
+        return is_half(d) && paired_has_words(r, ir_operand(i, 0)) && paired_has_words(r, ir_operand(i, 1));
+    if (i->op == OP_NEG || i->op == OP_ABS) return is_half(d) && paired_has_words(r, ir_operand(i, 0));
+    if (i->op == OP_WHERE)
+        return paired_has_words(r, ir_operand(i, 1)) && paired_has_words(r, ir_operand(i, 2));
     return i->op == OP_CAST && paired_widens(r, i);
 }
 
@@ -163,7 +164,7 @@ static bool is_mask(const Paired *r, const Instr *i)
     if (op_family(i->op) != OPS_COMPARE) return false;
     DType d = ir_operand(i, 0)->type->dtype;
     if (!(d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC))) ||
-        !has_words(r, ir_operand(i, 0)) || !has_words(r, ir_operand(i, 1)))
+        !paired_has_words(r, ir_operand(i, 0)) || !paired_has_words(r, ir_operand(i, 1)))
         return false;
     for (const Use *u = ir_result(i)->uses; u; u = u->next)
         if (!of_run(r, u->user) || u->user->op != OP_WHERE || u != &u->user->operands[0] ||
@@ -277,6 +278,7 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     Emit *e = r->e;
     int64_t by;
     if (i->op == OP_WHERE) return chosen_bytes(r, i);
+    if (i->op == OP_CAST && !is_truth(r, ir_operand(i, 0))) return paired_narrowed(r, i);
     const char *a = paired_word(r, ir_operand(i, 0), 0);
     if (i->op == OP_CAST) return str(e, "%s >> 7", a);
     if (i->op == OP_ADD || i->op == OP_SUB) {
@@ -316,6 +318,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
     if (r->how[to->id] == TRUTHS) return truths_expr(r, i);
     if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
+    if (to->type->dtype == DT_U16 && i->op != OP_WHERE) return paired_integer_word(r, i, q);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return paired_widened(r, i, q);
     if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", paired_word(r, ir_operand(i, 0), q));

@@ -41,6 +41,14 @@ const char *paired_widened(Paired *, const Instr *, int q);
 /* Word q of a sum or difference that subtracts what such a conversion would subtract with its other operand;
  * NULL: it is none. */
 const char *paired_unbiased(Paired *, const Instr *, int q);
+/* Whether a word with two elements of the value costs no conversion of its own. */
+bool paired_has_words(const Paired *, const Value *);
+/* emit_half_integers.c: whether two integers of 16 bits are computed at a time; word q of the result; whether
+ * four of them become bytes; the word of these. */
+bool paired_integers(const Paired *, const Instr *);
+const char *paired_integer_word(Paired *, const Instr *, int q);
+bool paired_narrows(const Paired *, const Instr *);
+const char *paired_narrowed(Paired *, const Instr *);
 /* The scalar that is in all places of the tile; NULL: none. */
 const Value *paired_repeated(const Paired *, const Value *);
 /* The word of a constant of 16 or 8 bits in all places. */

@@ -2,7 +2,9 @@
  * without shared memory: registers are picked, and elements of 8 and 16 bits put together in words.
  *
  *   %e : [64, 2], a lane has [k, 0] and [k, 1]
- *   %a = slice %e {axis = 1, start = 1}             ->   a[0] = pack(get(e[0], 1), get(e[1], 1)) */
+ *   %a = slice %e {axis = 1, start = 1}             ->   a[0] = pack(get(e[0], 1), get(e[1], 1))
+ *
+ * On CUDA one instruction picks four bytes of two words, where they become integers of 16 bits. */
 #include "backends/gpu/emit.h"
 
 /* Whether thread (lane, warp) of both layouts begins at the same coordinate. Both are separable. */
@@ -90,6 +92,38 @@ static bool ends_within_threads(Emit *e, const Instr *i, int k)
     return i->op == OP_CONCAT && k < i->n_operands - 1 && l->cover[axis] != l->tile[axis];
 }
 
+/* Whether words of the bytes are asked for. Single bytes the vendor's compiler takes from where they come. */
+static bool asked_by_words(const Value *v)
+{
+    bool words = false;
+    for (const Use *u = v->uses; u && !words; u = u->next)
+        words = u->user->op == OP_RESHAPE
+                    ? asked_by_words(ir_result(u->user))
+                    : u->user->op == OP_CAST && ir_result(u->user)->type->dtype == DT_U16;
+    return words;
+}
+
+/* Four bytes that come from two words, as one permutation of these; NULL: they come from more. */
+static const char *bytes_of_two(Emit *e, const Picked *p)
+{
+    const Picked *word[2] = { &p[0], NULL };
+    unsigned which = 0;
+    if (e->target->kind != TARGET_CUDA) return NULL;
+    for (unsigned k = 0; k < 4; k++) {
+        unsigned w = 0;
+        while (w < 2 && word[w] && (word[w]->from != p[k].from || word[w]->reg / 4 != p[k].reg / 4)) w++;
+        if (w == 2) return NULL;
+        if (!word[w]) word[w] = &p[k];
+        which |= (4 * w + (unsigned)p[k].reg % 4) << 4 * k;
+    }
+    const char *from[2];
+    for (int w = 0; w < 2; w++) {
+        const Picked *x = word[w] ? word[w] : word[0];
+        from[w] = str(e, "%s[%d]", registers_of(e, x->from), x->reg / 4);
+    }
+    return str(e, "%s(%s, %s, 0x%xu)", use(e, "byte_perm"), from[0], from[1], which);
+}
+
 bool emit_pick(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
@@ -116,11 +150,13 @@ bool emit_pick(Emit *e, Instr *i)
             copy_words(e, out, w, &source[w * in_word], in_word, run);
             continue;
         }
-        for (int k = 0; k < here; k++) {
+        const char *two =
+            in_word == 4 && here == 4 && asked_by_words(r) ? bytes_of_two(e, &source[w * in_word]) : NULL;
+        for (int k = 0; k < here && !two; k++) {
             const Picked *p = &source[w * in_word + k];
             v[k] = element(e, p->from, layout_of(e, p->from), index_number(e, p->reg));
         }
-        line(e, "%s[%d] = %s;", out, w, pack_expr(e, d, v, here));
+        line(e, "%s[%d] = %s;", out, w, two ? two : pack_expr(e, d, v, here));
     }
     return true;
 }

@@ -45,8 +45,9 @@ enum {
     FEW_PAST = 8,        /* a program past the last one may stand beside so many that are */
     FEW_PROGRAMS = 32,   /* along an axis: the launch says how many there are at most (launch_facts_most) */
     WARPS = 4,
-    FEW_WARPS = 2, /* of a pack of whole vectors: CTAs of fewer warps make room earlier as they end */
-    SINGLES = 2,   /* from which on one warp takes neighbouring programs */
+    FEW_WARPS = 2,        /* of a pack of whole vectors: CTAs of fewer warps make room earlier as they end */
+    MOST_OVERLAPPING = 4, /* of programs whose windows overlap */
+    SINGLES = 2,          /* from which on one warp takes neighbouring programs */
     LANES = 32,
     STEP_ELEMS = 4,      /* of a lane in a step of loops whose lengths differ */
     LEAST_WORK = 10,     /* of an operation that is worth sharing, as ops.def counts */
@@ -203,53 +204,13 @@ static Instr *coordinate(const Func *f, int axis)
     return NULL;
 }
 
-static bool counts_programs(const void *unused, const Instr *i)
-{
-    (void)unused;
-    return i->op == OP_NUM_PROGRAMS;
-}
-
-/* num_programs goes on saying how many programs there are. */
-static void keep_counts(Pack *p)
-{
-    InstrList counts = { 0 };
-    ir_collect(p->c->scratch, p->f->body, OP_NUM_PROGRAMS, &counts);
-    for (size_t k = 0; k < counts.len; k++) {
-        int64_t axis = ir_attr_int(counts.data[k], ATTR_AXIS, 0);
-        Value *n = p->programs, *old = ir_result(counts.data[k]);
-        Builder b = ir_before(counts.data[k]);
-        if (axis >= 0 && axis != p->axis) continue;
-        for (int a = 0; axis < 0 && a < ir_terminator(p->f->grid)->n_operands; a++)
-            if (a != p->axis)
-                n = ir_bin(
-                    &b, OP_MUL, n, ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), NULL));
-        ir_replace(old, n);
-    }
-}
-
-/* `id` takes the place of other instructions that give its coordinate, in blocks in front of it or under it.
- * True: there are some. */
-static bool take_place_of_others(const Pack *p, Instr *id)
-{
-    InstrList all = { 0 };
-    bool others = false;
-    ir_collect(p->c->scratch, p->f->body, OP_PROGRAM_ID, &all);
-    for (size_t k = 0; k < all.len; k++) {
-        if (all.data[k] == id || ir_attr_int(all.data[k], ATTR_AXIS, 0) != p->axis) continue;
-        ir_replace(ir_result(all.data[k]), ir_result(id));
-        ir_erase(all.data[k]);
-        others = true;
-    }
-    return others;
-}
-
 /* Rewrites the body. `guard`: programs behind the last whole pack run one by one. */
 static bool apply(Pack *p, bool guard)
 {
     Instr *id = coordinate(p->f, p->axis);
     Value *whole = NULL;
-    bool others = take_place_of_others(p, id);
-    if (others || guard || ir_any_in(p->f->body, counts_programs, NULL)) {
+    bool others = pack_one_coordinate(p, id);
+    if (others || guard || pack_counts_programs(p)) {
         ir_unlink(id);
         Builder front = ir_before(p->f->body->first); /* not `id` itself */
         ir_place(&front, id);
@@ -263,9 +224,9 @@ static bool apply(Pack *p, bool guard)
     p->guard = NULL;
     value_map_init(&p->map, p->c->scratch);
     p->base = ir_op(&b, OP_MUL, NULL, NO_ATTRS, ir_result(id), ir_index(&b, p->n));
-    if (guard || ir_any_in(p->f->body, counts_programs, NULL)) {
+    if (guard || pack_counts_programs(p)) {
         p->programs = extent_emit(&b, ir_operand(ir_terminator(p->f->grid), p->axis));
-        keep_counts(p);
+        pack_keep_counts(p);
     }
     if (guard) {
         whole = ir_bin(&b, OP_LE, ir_bin(&b, OP_ADD, p->base, ir_index(&b, p->n)), p->programs);
@@ -468,6 +429,27 @@ static void find_differences(Choice *x)
     }
 }
 
+/* Packs programs whose windows overlap, as many as leave a lane room; how many became one. */
+static int64_t overlapping(Choice *x, unsigned *used)
+{
+    int axes = ir_terminator(x->f->grid)->n_operands;
+    for (int a = 0; a < axes; a++) {
+        if (!look_at(x, a) || !pack_overlaps(&x->p, MOST_OVERLAPPING)) continue;
+        x->size = (Size){ 0 };
+        x->facts = NULL;
+        ir_walk(x->f->body, measure, x);
+        int64_t n = MOST_OVERLAPPING, lanes = (int64_t)x->warps * LANES;
+        while (n > 1 && n * x->size.elems > lanes * LANE_ELEMS) n /= 2;
+        for (; n > 1 && !pack(x, n); n /= 2) {}
+        if (n <= 1) continue;
+        shrink_grid(x->f, a, n);
+        x->differs = NULL;
+        *used |= 1u << a;
+        return n;
+    }
+    return 1;
+}
+
 static bool pack_func(PassContext *c, Func *f)
 {
     Choice x = { .c = c, .f = f, .asked = f->hints.pack };
@@ -479,6 +461,7 @@ static bool pack_func(PassContext *c, Func *f)
     if (x.asked == 1 || (!x.asked && !cuda)) return false;
     x.warps = f->hints.warps > 0 ? f->hints.warps : WARPS;
     if (!x.asked) find_differences(&x);
+    if (!x.asked) done = overlapping(&x, &used);
     for (int axis; want != 1 && (axis = best_axis(&x, used)) >= 0; used |= 1u << axis) {
         if (!look_at(&x, axis)) continue;
         if (!want) want = divided(&x, wanted(&x));

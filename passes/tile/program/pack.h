@@ -66,6 +66,17 @@ void pack_access(Pack *, Builder *, Instr *);
 /* pack.c: n times fewer programs along the axis of the grid. */
 void pack_shrink_grid(Func *, int axis, int64_t n);
 
+/* pack_counts.c */
+bool pack_counts_programs(const Pack *); /* whether the body asks for num_programs */
+void pack_keep_counts(Pack *);           /* num_programs goes on saying how many programs there are */
+/* `id` takes the place of other instructions that give its coordinate, in blocks in front of it or under it.
+ * True: there are some. */
+bool pack_one_coordinate(const Pack *, Instr *id);
+
+/* pack_overlap.c: whether most of what a program loads are windows of which a pack of so many programs would
+ * have two at each position or more, as programs of a stencil do. */
+bool pack_overlaps(const Pack *, int programs);
+
 /* pack_tail.c */
 /* Whether programs behind the last one have no effect: each store moves along an axis that ends there. */
 bool pack_drops_tail(const Pack *);

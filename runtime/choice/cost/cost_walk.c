@@ -23,27 +23,12 @@ static double exchange(const CostWalk *w, const Type *t, bool positions)
     return holders > 1 ? step * all * log2(holders) : 0;
 }
 
-/* An elementwise operation of n elements. */
-static void elements(CostWalk *w, const Instr *i, double n)
-{
-    int special = op_info[i->op].special;
-    if (special) {
-        w->c.special += n * special;
-        w->c.alu += n * (i->op == OP_TANH ? w->model->tanh_alu : special > 1 ? w->model->special_alu : 1);
-    } else if (i->op == OP_CAST) {
-        bool byte =
-            dtype_bytes(ir_result(i)->type->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1;
-        w->c.alu += n * (byte ? w->model->cast_byte : w->model->cast);
-    } else if (i->op == OP_LOOKUP) w->c.alu += n * w->model->exchange_step;
-    else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
-}
-
 static void arithmetic(CostWalk *w, const Instr *i, double times)
 {
     const Type *t = i->n_results ? i->results[0].type : NULL;
     if (!t || t->kind != TYPE_TILE || !t->layout) return;
     double n = cost_lanes(w, t) * times;
-    elements(w, i, n);
+    cost_elements(w, i, n);
     if (i->op == OP_SLIDE && ir_attr_int(i, ATTR_START, 0) * dtype_bytes(t->dtype) % 4)
         w->c.alu += n * dtype_bytes(t->dtype) / 4;
 }
@@ -321,7 +306,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
     if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
         double n = cost_lanes(w, ir_operand(i, 0)->type) * times;
         if (i->op == OP_REDUCE) /* a function of the kernel's own combines them */
-            for (const Instr *x = i->blocks[0]->first; x; x = x->next) elements(w, x, n);
+            for (const Instr *x = i->blocks[0]->first; x; x = x->next) cost_elements(w, x, n);
         else w->c.alu += n * (scans ? w->model->scan_element : 1);
         if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART)
             w->c.alu += exchange(w, i->results[0].type, f == OPS_ARG) * times;

@@ -176,6 +176,8 @@ double cost_sectors_parted(const CostWalk *, const Instr *, const MemParts *);
  * it holds, and lanes of a warp that hold none wait for the others. Of a row of statistics several lanes hold
  * copies. */
 double cost_lanes(const CostWalk *, const Type *);
+/* An element-wise operation of n elements (cost_elements.c). */
+void cost_elements(CostWalk *, const Instr *, double n);
 
 /* cost_waits.c: counts how often threads wait for loads to registers in so many rounds of a loop: loads of
  * rounds that are taken together, or issued so many rounds ahead, are under way at once. */

@@ -32,6 +32,11 @@ static const RandomTensor tensors[] = {
     { "inout", "OH", "M,H,D", "f32", "int:5" },
     { "inout", "OR", "M,R,R", "f32", "int:5" },
     { "inout", "OI", "M,8", "i32", "int:5" },
+    { "in", "BYTES", "M,N", "u8", "bits" },
+    { "inout", "OB", "M,N", "u8", "int:5" },
+    { "inout", "OW", "M,N", "i32", "int:5" },
+    { "inout", "OV", "M,N", "f32", "int:5" },
+    { "inout", "OF", "M,N", "f32", "int:5" },
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
@@ -362,6 +367,68 @@ static void transform(Scene *x)
         a, "store(OR[i*32 +: 32, 0 +: %d, 0 +: %d], z%s);", r, r, CHOOSE(a, "", " + sum(y, axis = 1)"));
 }
 
+/* --- bytes and windows of neighbours: half-integers, pack ---------------------------------------------- */
+
+static void bytes(Scene *x)
+{
+    Arranger *a = x->a;
+    const int n = 2 + below(a, 3), steps = 3 + below(a, 7);
+    for (int k = 0; k < n; k++)
+        arrange_line(a, "let p%d = %s(load(BYTES[i*%d%s +: %d, %d +: %d]%s));", k,
+            k == 1 && chance(a, 20) ? "u32" : "i32", x->tm, CHOOSE(a, "", "", " + 1", " - 1"), x->tm,
+            below(a, 4) - 1, x->tn, CHOOSE(a, "", "", ", pad = u8(77)"));
+    arrange_line(a, "var s = p0;");
+    for (int k = 0; k < steps; k++) {
+        const int p = below(a, n), c = 1 + below(a, 40);
+        char with[32];
+        snprintf(with, sizeof with, "i32(p%d)", p);
+        switch (below(a, 9)) {
+        case 0: arrange_line(a, "s = s + %s * %d;", with, c); break;
+        case 1: arrange_line(a, "s = (s + %s + 1) >> %d;", with, 1 + c % 3); break;
+        case 2: arrange_line(a, "s = %s(s, %s);", CHOOSE(a, "min", "max"), with); break;
+        case 3: arrange_line(a, "s = s - min(s, %s);", with); break;
+        case 4: arrange_line(a, "s = (s & %d) %s %s;", c, CHOOSE(a, "+", "|", "^"), with); break;
+        case 5: arrange_line(a, "s = s + 255 - %s;", with); break;
+        case 6: arrange_line(a, "s = (s << %d) + %s;", c % 4, with); break;
+        default: arrange_line(a, "s = s + %s;", with); break;
+        }
+    }
+    arrange_line(a, "store(OB[i*%d +: %d, 0 +: %d], u8(s >> %d));", x->tm, x->tm, x->tn, below(a, 9));
+    if (chance(a, 50)) arrange_line(a, "store(OW[i*%d +: %d, 0 +: %d], s);", x->tm, x->tm, x->tn);
+}
+
+static void extremes(Scene *x)
+{
+    Arranger *a = x->a;
+    arrange_line(a, "var s = load(BYTES[i*%d +: %d, 0 +: %d]);", x->tm, x->tm, x->tn);
+    arrange_line(a, "var t = s;");
+    for (int k = 2 + below(a, 5); k; k--) {
+        arrange_line(a, "let q%d = load(BYTES[i*%d + %d +: %d, %d +: %d]);", k, x->tm, below(a, 3) - 1, x->tm,
+            k % 4 - 1, x->tn);
+        arrange_line(a, "t = %s(%s, q%d);", CHOOSE(a, "min", "max"), CHOOSE(a, "t", "t", "s"), k);
+        if (chance(a, 60))
+            arrange_line(a, "s = %s(s, %s);", CHOOSE(a, "min", "max"), CHOOSE(a, "t", "u8(90)"));
+    }
+    arrange_line(
+        a, "store(OB[i*%d +: %d, 0 +: %d], %s);", x->tm, x->tm, x->tn, CHOOSE(a, "s", "t", "s - t", "s ^ t"));
+    if (chance(a, 50))
+        arrange_line(a, "store(OF[i*%d +: %d, 0 +: %d], f32(%s));", x->tm, x->tm, x->tn, CHOOSE(a, "s", "t"));
+}
+
+/* A row for each program, and rows of its neighbours. */
+static void neighbours(Scene *x)
+{
+    Arranger *a = x->a;
+    const int n = 2 + below(a, 4), step = chance(a, 80) ? 1 : 2, from = below(a, 4);
+    arrange_line(a, "var s = zeros([%d], f32);", x->tn);
+    for (int k = 0; k < n; k++)
+        for (int c = 0; c <= (n == 3); c++)
+            arrange_line(a, "s = s + load(X[%s + %d, %d +: %d]%s) * %d.0;",
+                CHOOSE(a, "i", "i", "i", "i", "i", "i % 2"), step * k - from, c, x->tn,
+                CHOOSE(a, "", "", ", pad = 3.0"), k + 1);
+    arrange_line(a, "store(OV[i, 0 +: %d], s%s);", x->tn, CHOOSE(a, "", "", " + sum(s)"));
+}
+
 /* --- the whole ---------------------------------------------------------------------------------------- */
 
 static const char *const functions =
@@ -383,7 +450,7 @@ static void sizes(Scene *x)
 void random_patterns(uint64_t seed, RandomKernel *out)
 {
     static void (*const scenes[])(Scene *) = { trimmed, trimmed, trimmed, grouped, grouped, scaled, scaled,
-        scaled, low_rank, slices, transform };
+        scaled, low_rank, slices, transform, bytes, bytes, extremes, neighbours, neighbours };
     memset(out, 0, sizeof *out);
     Arranger arranger = { .k = out, .random = { seed * 13 + 7 } }, *a = &arranger;
     Scene scene = { .a = a }, *x = &scene;
