@@ -49,6 +49,7 @@ experts M=4096 N=4096 K=4096 E=8
 pieces M=262144 E=4194304 K=262144 N=64
 until M=65536 N=16384
 cached B=16 H=8 N=16384 S=8
+matrices B=262144
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }
