@@ -49,7 +49,9 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     if (is_flag(a)) return &flags;
     if (!a->tile && a->latency) return &depths;
     if (!a->tile && a->raster) return &bands;
-    if (info->k.products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
+    if (info->k.products && a->grid && count_sides(info) > 2) return &parts;
+    if (info->k.products && a->grid && a->front && !a->side) return &rows; /* a batch of matrices */
+    if (info->k.products && a->grid) return &sides;
     if (info->k.products) return &steps;
     if (!a->other && !a->record) return &lengths;
     if (a->last || !a->vector) return a->last ? &squares : &rows;

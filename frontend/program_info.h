@@ -16,6 +16,7 @@ typedef struct AutoConst {
     bool last, other;     /* .. along the last axis of a tensor, beside another axis; along another axis */
     bool vector;          /* .. along the last axis, of a tile that has no other one */
     bool record;          /* .. along an axis of records, behind which their components lie */
+    bool front, side;     /* .. in front of the two axes of matrices; along another axis of a window */
     bool latency, raster; /* the depth of a load's pipeline; the group of a `raster` clause */
     const char *along;    /* the only dimension that its tiles lie along, or NULL */
     bool many;            /* they lie along several */

@@ -19,7 +19,7 @@ struct Env {
 
 /* What a compile-time use decides, for `auto` constants. */
 typedef struct AutoUse {
-    bool tile, last, vector, record, other, latency;
+    bool tile, last, vector, record, other, latency, front, side;
     const char *along;
     Loc fixed;
 } AutoUse;
@@ -91,7 +91,8 @@ static unsigned use_mask(const Keys *k)
     const AutoUse *u = &k->use;
     return 1u | (unsigned)!k->branches << 6 | (unsigned)u->tile << 1 | (unsigned)u->last << 2 |
            (unsigned)u->other << 3 | (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5 |
-           (unsigned)u->vector << 7 | (unsigned)u->record << 8;
+           (unsigned)u->vector << 7 | (unsigned)u->record << 8 | (unsigned)u->front << 9 |
+           (unsigned)u->side << 10;
 }
 
 /* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
@@ -109,6 +110,8 @@ static const Node *mark_auto(Keys *k, const char *name)
         a->vector |= k->use.vector;
         a->record |= k->use.record;
         a->other |= k->use.other;
+        a->front |= k->use.front;
+        a->side |= k->use.side;
         a->latency |= k->use.latency;
         if (k->use.along) {
             a->many |= a->along && a->along != k->use.along;
@@ -183,19 +186,21 @@ static bool is_of_records(const Node *tensor, uint32_t axis)
     return axis + 1 < tensor->n && all <= MOST_COMPONENTS;
 }
 
-/* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. alone: the
- * tile has no other axis. */
+/* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. axes:
+ * those that the tile has, of which `before` come before this one. */
 static void demand_window(
-    Keys *k, const Node *window, const Node *tensor, uint32_t axis, bool alone, const Env *env)
+    Keys *k, const Node *window, const Node *tensor, uint32_t axis, int axes, int before, const Env *env)
 {
     const Node *extent = window->kids[1], *dim = tensor && axis < tensor->n ? tensor->kids[axis] : NULL;
     bool fixed = dim && window->kids[0]->kind == N_INT && extent->kind == N_NAME;
     bool record = dim && is_of_records(tensor, axis);
     AutoUse use = { .tile = true,
         .last = dim && axis + 1 == tensor->n,
-        .vector = dim && axis + 1 == tensor->n && alone,
+        .vector = dim && axis + 1 == tensor->n && axes == 1,
         .record = record,
         .other = dim && axis + 1 < tensor->n && !record,
+        .front = axes == 3 && !before,
+        .side = axes != 3 || before,
         .along = dim && dim->kind == N_NAME ? dim->name : NULL,
         .fixed = fixed ? window->loc : (Loc){ 0 } };
     demand_for(k, use, extent, env);
@@ -247,18 +252,20 @@ static void walk_index(Keys *k, const Node *n, const Env *env)
     bool constant = !t && !is_table(k, n->kids[0], env);
     if (!t) walk(k, n->kids[0], env);
     if (constant && puts_in_front(n)) demand_positions(k, n->kids[0], env, 0);
-    int axes = 0;
+    int axes = 0, before = 0;
     for (uint32_t i = 1; i < n->n; i++) axes += n->kids[i]->kind == N_ALL || n->kids[i]->kind == N_WINDOW;
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_ALL) {
             if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc);
+            before++;
             continue;
         }
         if (a->kind == N_WINDOW) {
             walk(k, a->kids[0], env);
             if (constant) demand_here(k, a->kids[0], env);
-            demand_window(k, a, t, i, axes == 1, env);
+            demand_window(k, a, t, i, axes, before, env);
+            before++;
             demand_here(k, a->kids[2], env);
             continue;
         }

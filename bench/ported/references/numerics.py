@@ -282,3 +282,7 @@ def su3_links(xp, U, W, NEXT, TRACE, V):
     a, b, c, d = U[..., 0], U[..., 1], W[next_][..., 0], -W[next_][..., 1]
     re, im = a @ c - b @ d, a @ d + b @ c
     return xp.stack([re, im], -1), TRACE + xp.einsum("vkk->", re)
+
+
+def small_batched_products(xp, A, X, C, alpha, beta):
+    return alpha * (A @ X) + beta * C

@@ -171,3 +171,7 @@ def dpo_loss(xp, CHOSEN, REJECTED, RC, RR, MC, MR, beta):
     g = -beta / (1 + xp.exp(z))
     loss = xp.clip(-z, 0, None) + xp.log(1 + xp.exp(-abs(z)))
     return loss, xp.where(MC, g[:, None], 0.0), xp.where(MR, -g[:, None], 0.0), z
+
+
+def lora_linear(xp, X, W, A, B, BIAS, s):
+    return X @ W.T + ((X @ A.T) * s) @ B.T + BIAS

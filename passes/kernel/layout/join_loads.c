@@ -16,11 +16,18 @@
  *
  * Requires: loads of one block, of tiles with a record for each lane at least; records of 8 to 64 bytes along
  * the contiguous axis (of narrower ones a lane would load less at a time than it stores of results, which
- * then change lanes) and of 128 at most in all; no producer warps and no cluster. Keeps: results. */
+ * then change lanes), or three and more fields of 1 or 2 bytes, of which a lane has several side by side; 128
+ * bytes at most in all; no producer warps and no cluster. Keeps: results. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 
-enum { MOST_LOADS = 16, LEAST_RECORD = 8, MOST_VECTORS = 64, MOST_RECORD = 128 }; /* bytes of a record */
+enum {
+    MOST_LOADS = 16,
+    LEAST_RECORD = 8,
+    LEAST_PACKED = 3,
+    MOST_VECTORS = 64,
+    MOST_RECORD = 128
+}; /* bytes of a record */
 
 typedef struct Field {
     Instr *load;
@@ -83,7 +90,8 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     }
     for (int k = 1; k < n; k++)
         if (record[k].at != record[k - 1].at + 1) return 0;
-    return n * bytes < LEAST_RECORD ? 0 : n;
+    bool packed = a->inside == 1 && bytes <= 2 && n >= LEAST_PACKED;
+    return n * bytes < LEAST_RECORD && !packed ? 0 : n;
 }
 
 /* Makes the records' load before `first`, and the fields of it. */

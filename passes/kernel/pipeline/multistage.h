@@ -48,6 +48,12 @@ void stage_beside_fma(Session *, Func *);
 /* shared.c: whether the load is staged where it is: its latency is 1, or a schedule asks for it. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);
+/* shared.c: whether it is the wait for a load that was staged where it stood: copy, copy_commit, copy_wait,
+ * barrier. */
+bool stage_is_single_wait(const Instr *);
+/* start_together.c: moves copies of loads that were staged where they stood, in a block and those inside it.
+ */
+void stage_start_together(Staging *, Block *);
 /* stage_computed.c: whether only products read what is loaded, as an operand; whether the parts of its window
  * have positions of their own; puts a view of the stage, or a tile that is read from it, in place of the
  * load; adds the loads from which operands are computed. */

@@ -9,9 +9,11 @@
  *   %c = mma_sync %view, %b, %acc
  *
  * Copies that follow each other before anything reads them start at once, and one wait serves them
- * (wait_together). On AMD the tile goes through registers: a load, and a write to shared memory between two
- * barriers. A load of the body that is only the left operand of products in a loop stays in registers there.
- * Loads of a loop whose offsets follow from its counter go through rings instead (multistage.c).
+ * (wait_together). Copies behind products of the same block start with those before, if their buffers are
+ * free (start_together.c). On AMD the tile goes through registers: a load, and a write to shared memory
+ * between two barriers. A load of the body that is only the left operand of products in a loop stays in
+ * registers there. Loads of a loop whose offsets follow from its counter go through rings instead
+ * (multistage.c).
  *
  * A window of more axes whose rows a reshape merges, such as the pixels of a convolution, is copied to the
  * rows of the matrix.
@@ -136,20 +138,21 @@ static bool stage_ahead(void *user)
 
 /* --- copies that are waited for together ------------------------------------------------------------- */
 
-/* The wait for a load that was staged where it stood: copy, copy_commit, copy_wait, barrier. */
-static bool is_single_wait(const Instr *i)
+bool stage_is_single_wait(const Instr *i)
 {
     return i && i->op == OP_COPY_WAIT && !ir_attr_int(i, ATTR_DEPTH, 0) && i->prev && i->prev->prev &&
            i->prev->op == OP_COPY_COMMIT && i->prev->prev->op == OP_COPY && i->next &&
            i->next->op == OP_BARRIER;
 }
 
-/* The wait of the copy that comes behind this barrier; NULL: another barrier. */
+/* The wait of the copies that come behind this barrier; NULL: another barrier. */
 static Instr *wait_behind(const Instr *barrier)
 {
-    Instr *copy = barrier->op == OP_BARRIER ? barrier->next : NULL;
-    Instr *wait = copy && copy->op == OP_COPY && copy->next ? copy->next->next : NULL;
-    return is_single_wait(wait) ? wait : NULL;
+    Instr *i = barrier->op == OP_BARRIER ? barrier->next : NULL;
+    if (!i || i->op != OP_COPY) return NULL;
+    while (i && (i->op == OP_COPY || i->op == OP_SHARED_ALLOC || op_info[i->op].flags & OPF_PURE))
+        i = i->next;
+    return i && i->op == OP_COPY_COMMIT && stage_is_single_wait(i->next) ? i->next : NULL;
 }
 
 /* Whether the instruction may run while copies are under way: it reads no shared memory, threads do not meet
@@ -171,7 +174,7 @@ static void wait_together(Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         for (int k = 0; k < i->n_blocks; k++) wait_together(i->blocks[k]);
-        if (!is_single_wait(i)) continue;
+        if (!stage_is_single_wait(i)) continue;
         Instr *end[] = { i->prev, i, i->next }, *at = i->next->next;
         while (runs_meanwhile(at)) at = at->next;
         Instr *next = wait_behind(at);
@@ -218,6 +221,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
         if (ahead && !kernel_step(p, PASS_MULTISTAGE, stage_ahead, &(Staged){ &c, i, limit })) return;
     }
     for (size_t i = 0; i < c.bodies.len; i++) ir_sweep(c.bodies.data[i]);
+    stage_start_together(&c, f->body);
     wait_together(f->body);
 }
 

@@ -39,7 +39,6 @@ enum {
     PIECE_BYTES = 16384, /* of all programs of such a pack (row_block.c) */
     PIECE_PROGRAMS = 32, /* up to which doubling them was faster */
     MOST_HELD = 56,      /* the same with those of weights, where packs are to begin at vectors */
-    MOST_RECORD = 64,    /* elements of a record that a lane has (kernel/layout/components.c) */
     FEW_BYTES = 512,     /* smaller programs gain even if warps share programs */
     LONG_GRID = 16,      /* packs, beside which a last one of single programs takes little time */
     FEW_PAST = 8,        /* a program past the last one may stand beside so many that are */
@@ -109,10 +108,11 @@ static void measure(void *choice, Instr *i)
     Choice *x = choice;
     Size *s = &x->size;
     MemParts m;
+    const int64_t components = pack_components(i);
     s->loops |= is_loop(i);
     for (int k = 0; k < i->n_results; k++)
-        if (pack_is_varying(&x->p, &i->results[k]) && elements(&i->results[k]) > s->elems)
-            s->elems = elements(&i->results[k]);
+        if (pack_is_varying(&x->p, &i->results[k]) && elements(&i->results[k]) * components > s->elems)
+            s->elems = elements(&i->results[k]) * components;
     s->shared += shared_work(x, i);
     if (!ir_mem_parts(i, &m)) return;
     bool varies = false;
@@ -377,28 +377,11 @@ static int64_t wanted(Choice *x)
     return fill(x);
 }
 
-/* The fewest records, of loaded tiles of which single components are taken: each lies in a lane
- * (kernel/layout/components.c). */
-static void count_records(void *fewest, Instr *i)
-{
-    int64_t *least = fewest, n = 1;
-    if (i->op != OP_SLICE || !is_tile(ir_operand(i, 0))) return;
-    const Value *v = ir_operand(i, 0);
-    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-    if (v->def && v->def->op == OP_RESHAPE) v = ir_operand(v->def, 0);
-    if (!v->def || v->def->op != OP_LOAD || ir_result(i)->type->shape[axis] != 1 ||
-        ir_operand(i, 0)->type->shape[axis] <= 2) /* halves follow each other by exchanges */
-        return;
-    for (int a = 0; a < axis; a++) n *= ir_operand(i, 0)->type->shape[a];
-    if (type_elements(ir_operand(i, 0)->type) / n <= MOST_RECORD && (!*least || n < *least)) *least = n;
-}
-
 /* Fewer programs than fill the lanes get fewer warps, and so do fewer records: warps would repeat them. */
 static int fitting_warps(const Choice *x, int64_t missing)
 {
     int warps = x->warps;
-    int64_t records = 0;
-    ir_walk(x->f->body, count_records, &records);
+    int64_t records = pack_fewest_records(x->f);
     for (; warps > 1 && missing > 1; missing /= 2) warps /= 2;
     while (records >= LANES && warps > 1 && records < (int64_t)warps * LANES) warps /= 2;
     return warps;
@@ -409,9 +392,8 @@ static int fitting_warps(const Choice *x, int64_t missing)
  * load each by itself. Records keep the number that fits them. */
 static int64_t divided(Choice *x, int64_t n)
 {
-    int64_t records = 0;
+    int64_t records = pack_fewest_records(x->f);
     int warps = x->size.singles >= SINGLES ? 1 : FEW_WARPS;
-    ir_walk(x->f->body, count_records, &records);
     if (x->asked || x->f->hints.warps > 0 || x->size.bytes % 16 || shares_work(&x->size) || records) return n;
     for (; x->warps > warps && n % 2 == 0 && n > 2; n /= 2) x->warps /= 2;
     return n;

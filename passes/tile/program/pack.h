@@ -45,6 +45,14 @@ static inline bool pack_loop_differs(const Pack *p, const Instr *i)
  * a sparse matrix. */
 bool pack_has_unlike_loops(const Pack *);
 
+/* pack_records.c */
+/* The fewest records that a program loads for one tile; 0: it loads none. */
+int64_t pack_fewest_records(const Func *);
+/* The components of the records of which the load takes one, narrow elements such as the channels of pixels,
+ * which will be joined (kernel/layout/join_loads.c), as far as its own position shows: of the third or a
+ * later one. 1: it takes all, or one of wider or fewer components. */
+int64_t pack_components(const Instr *);
+
 /* pack_rewrite.c */
 void pack_rewrite(Pack *);
 /* The type of a value for all programs: a tile with one more axis in front. */

@@ -6,9 +6,12 @@
  * One warp has what it needs in its registers, and where there are many programs, those fill a
  * multiprocessor as well.
  *
+ * Programs without loops, such as a few products of small matrices, have no step to share: four warps divide
+ * what one could have under way by itself.
+ *
  * It is looked at for kernels whose sizes are `auto`, whose products are of single warps (mma.sync), which
- * reduce tiles, too, and whose source and launch say nothing of warps: with the sizes that are best so far,
- * and with each of their names at another value. */
+ * reduce tiles, too, or have no loop, and whose source and launch say nothing of warps: with the sizes that
+ * are best so far, and with each of their names at another value. */
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
@@ -29,7 +32,7 @@ int search_few_warps(Search *z, int best)
     const int warps = search_hint_name(z, HINT_warps), first = z->n_points;
     int found = best;
     if (best < 0 || warps < 0 || z->p->only_if_needed || !z->p->device.model) return best;
-    if (!z->point[best].rows_meet || z->point[best].warps_given || z->point[best].divided ||
+    if (!z->point[best].few_warps || z->point[best].warps_given || z->point[best].divided ||
         !(z->point[best].ns < INFINITY))
         return best;
     z->most = MOST_POINTS;

@@ -84,24 +84,24 @@ typedef struct SearchPoint {
     double log_predicted; /* the logarithm of what the estimate may be, where there is none; else 0 */
     int next;             /* in a list of points, one more than its number; 0: none */
     bool uncertain, products, cp_async;
-    bool rows_meet;                 /* products are of single warps (mma.sync), and it reduces tiles, too */
-    bool divided;                   /* loops are, among CTAs */
-    bool loads_together;            /* programs are to load together in clusters, be it that they cannot */
-    bool ragged;                    /* its loops walk over ranges between loaded offsets */
-    bool open;                      /* data end them, nobody knows after how many rounds */
-    bool warps_given, trips;        /* it is said how many warps there are; loops wait for what they load */
-    double waits;                   /* how often they do, in a program */
-    bool cluster_given;             /* it is said whether they are to */
-    bool parts_given;               /* it is said in how many parts, be it one */
-    bool few_stages;                /* producers run two steps ahead at most */
-    bool one_stage;                 /* and not while a step is multiplied */
-    bool keeps, kept;               /* rows may stay in shared memory; they do */
-    bool may_keep;                  /* they would, or begin anywhere, if they might */
-    bool rows;                      /* registers hold rows, of whole vectors, while these are reduced */
-    bool begins;                    /* they begin anywhere, and stay there if there are enough threads */
-    int weights;                    /* vectors that are read beside such rows */
-    int ctas, threads, cluster;     /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
-    bool declined;                  /* cp.async producers would fill more, if that were asked for */
+    bool few_warps;             /* products are of single warps, and it reduces tiles, too, or has no loop */
+    bool divided;               /* loops are, among CTAs */
+    bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
+    bool ragged;                /* its loops walk over ranges between loaded offsets */
+    bool open;                  /* data end them, nobody knows after how many rounds */
+    bool warps_given, trips;    /* it is said how many warps there are; loops wait for what they load */
+    double waits;               /* how often they do, in a program */
+    bool cluster_given;         /* it is said whether they are to */
+    bool parts_given;           /* it is said in how many parts, be it one */
+    bool few_stages;            /* producers run two steps ahead at most */
+    bool one_stage;             /* and not while a step is multiplied */
+    bool keeps, kept;           /* rows may stay in shared memory; they do */
+    bool may_keep;              /* they would, or begin anywhere, if they might */
+    bool rows;                  /* registers hold rows, of whole vectors, while these are reduced */
+    bool begins;                /* they begin anywhere, and stay there if there are enough threads */
+    int weights;                /* vectors that are read beside such rows */
+    int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
+    bool declined;              /* cp.async producers would fill more, if that were asked for */
     const struct SearchPoint *same; /* an earlier point that gives the same code, or NULL */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
