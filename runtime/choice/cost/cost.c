@@ -216,6 +216,7 @@ static CostWalk walk_of(
     w.model = d->model;
     w.target = d->target;
     w.code = code;
+    w.access_lines = arena_new(&s->arena, struct CostLines *);
     w.rows = arena_new(&s->arena, struct CostRows *);
     w.exchanges = arena_array(&s->arena, struct CostExchange *, f->module->next_id);
     return w;

@@ -61,6 +61,7 @@ typedef struct CostWalk {
     double site_here[MOST_PARAMS];   /* the same of the block that is walked, site_block */
     const Block *site_block[MOST_PARAMS];
     struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
+    struct CostLines **access_lines; /* what accesses reach, of all walks: cost_lines.c */
     struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
     double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
     double read[MOST_PARAMS];    /* the same of those that are loaded; of gathered elements their sectors */
