@@ -434,68 +434,6 @@ static void test_no_pool(void)
     fake->fail_name[0] = 0;
 }
 
-/* Launches that fail by the driver, all calls of it that launch. */
-static void fail_launches(tile_kernel *k, const Product *p, int times)
-{
-    snprintf(fake->fail_name, sizeof fake->fail_name, "cuLaunchKernel");
-    fake->fail_code = 999;
-    for (int i = 0; i < times; i++) CHECK_STATUS(ctx, tile_launch(k, p->args, 3, NULL), TILE_ERROR_DRIVER);
-    fake->fail_code = 0;
-    fake->fail_name[0] = 0;
-}
-
-/* An error of the driver may pass: later launches copy again, unless it came several times in a row. */
-static void test_passing_errors(void)
-{
-    Product p;
-    if (!begin(0)) return;
-    tile_kernel *k = product();
-    operands(&p, 900, 900, 901, 901, 901, false);
-    for (int round = 0; round < 3; round++) {
-        fail_launches(k, &p, 3);
-        CU_ASSERT_EQUAL(launches_of(k, &p), 2);
-    }
-    fail_launches(k, &p, 4);
-    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
-    tile_kernel_destroy(k);
-    tile_context_destroy(ctx);
-}
-
-/* The workspace that a launch is said to need suffices where it cannot copy, too. */
-static void test_workspace(void)
-{
-    static const char text[] =
-        "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f32 C[M, N], const int TM = 64, const int TN = 64,\n"
-        "            const int TK = 64) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
-        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
-        "    for k in 0 .. cdiv(K, TK) {\n"
-        "        acc = mma(load(A[i*TM +: TM, k*TK +: TK], latency = 4),\n"
-        "                  load(B[k*TK +: TK, j*TN +: TN], latency = 4), acc);\n    }\n"
-        "    store(C[i*TM +: TM, j*TN +: TN], acc);\n}\n"
-        "tune gemm { TM in {64, 128}; TN in {64, 128}; key (M, N, K); }\n";
-    static const tile_binding parts = { "split_k", TILE_BIND_INT, { .i = 16 } };
-    tile_launch_desc d = { .struct_size = sizeof d, .workspace = memory + (3 << 20) };
-    Product p;
-    tile_kernel *k;
-    if (!begin(0)) return;
-    OK(ctx, kernel_of(ctx, text, "gemm", &parts, 1, &k));
-    for (int64_t m = 64; m <= 320; m += 128) {
-        operands(&p, m, 136, 2049, 2049, 137, false);
-        OK(ctx, tile_kernel_workspace(k, p.args, 3, &d.workspace_size));
-        CU_ASSERT(d.workspace_size > 0 && d.workspace_size <= (size_t)2 << 20);
-        snprintf(fake->fail_name, sizeof fake->fail_name, "cuMemAllocFromPoolAsync");
-        fake->fail_code = 2;
-        launched = 0;
-        OK(ctx, tile_launch(k, p.args, 3, &d));
-        CU_ASSERT_EQUAL(launched, 1);
-        fake->fail_code = 0;
-        fake->fail_name[0] = 0;
-        CU_ASSERT_EQUAL(launches_of(k, &p), 2);
-    }
-    tile_kernel_destroy(k);
-    tile_context_destroy(ctx);
-}
-
 /* tile_kernel_prepare compiles what a launch on copies takes, also where the variant for the tensors as they
  * are is there already. */
 static void test_prepared(void)
@@ -539,8 +477,6 @@ int main(int argc, char **argv)
         { "kept", test_kept },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
-        { "passing_errors", test_passing_errors },
-        { "workspace", test_workspace },
         { "prepared", test_prepared },
     };
     return unit_run("pitch", tests, (int)(sizeof tests / sizeof *tests), argc, argv);

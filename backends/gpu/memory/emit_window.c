@@ -55,7 +55,8 @@ static bool sums_in_rows(const Emit *e, const Instr *i)
     int n = 0;
     while (loop && !is_step_loop(NULL, loop)) loop = loop->block->parent;
     if (!loop && e->steps) return false;
-    for (const Instr *x = i->block->first; x && n <= MANY; x = x->next) n += x->op == OP_LOAD || x->op == OP_STORE;
+    for (const Instr *x = i->block->first; x && n <= MANY; x = x->next)
+        n += x->op == OP_LOAD || x->op == OP_STORE;
     return n <= MANY;
 }
 

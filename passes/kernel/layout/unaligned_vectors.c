@@ -83,7 +83,7 @@ bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int
         else if (c[axis] != from[axis] || same_beside(l, axis, c, from)) return false;
     }
     s->before = arena_array(a, int32_t, (size_t)s->vectors);
-    int32_t(*first)[TILE_MAX_RANK] = arena_alloc(a, (size_t)s->vectors * sizeof *first);
+    int32_t (*first)[TILE_MAX_RANK] = arena_alloc(a, (size_t)s->vectors * sizeof *first);
     for (int v = 0; v < s->vectors; v++) layout_element(l, (uint32_t)(v * n), 0, 0, 0, first[v]);
     for (int v = 0; v < s->vectors; v++) {
         s->before[v] = -1;

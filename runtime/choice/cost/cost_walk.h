@@ -60,12 +60,12 @@ typedef struct CostWalk {
     double site[MOST_PARAMS];        /* by parameter: what the loads of a block that read most of it read */
     double site_here[MOST_PARAMS];   /* the same of the block that is walked, site_block */
     const Block *site_block[MOST_PARAMS];
-    struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
+    struct CostTaps *taps;           /* vectors that a thread has loaded: cost_taps.c */
     struct CostLines **access_lines; /* what accesses reach, of all walks: cost_lines.c */
-    struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
-    double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
-    double read[MOST_PARAMS];    /* the same of those that are loaded; of gathered elements their sectors */
-    CostLine *lines;             /* room for MOST_LINES; NULL: not of interest */
+    struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
+    double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
+    double read[MOST_PARAMS]; /* the same of those that are loaded; of gathered elements their sectors */
+    CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
@@ -105,7 +105,7 @@ typedef struct TrafficWindow {
 typedef struct Traffic {
     VEC(TrafficBlock) blocks;
     TrafficWindow *window;
-    uint64_t places, n; /* of the table, a power of two; windows in it */
+    uint64_t places, n;                             /* of the table, a power of two; windows in it */
     double bytes[MOST_PARAMS], loaded[MOST_PARAMS]; /* loaded: by all programs */
 } Traffic;
 Traffic *cost_traffic_new(CostWalk *); /* cost_memory.c */

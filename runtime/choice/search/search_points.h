@@ -151,7 +151,7 @@ typedef struct SearchTerm {
 enum { LEAST_SLOTS = 4096 };
 _Static_assert(LEAST_SLOTS >= 2 * MOST_POINTS, "few tiles share a slot");
 typedef struct SearchTile {
-    int used; /* in which call of search_least, counted from 1; another number: the place is empty */
+    int used;        /* in which call of search_least, counted from 1; another number: the place is empty */
     SearchPacked of; /* values of these names, 0 of the others */
     double ns;
 } SearchTile;
