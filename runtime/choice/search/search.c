@@ -423,7 +423,8 @@ static const FrontTune *block_of(const Search *z)
 bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
 {
     Search *z = arena_new(&s->arena, Search);
-    *z = (Search){ .p = p, .s = s };
+    z->p = p; /* all else is zero, of nearly a megabyte */
+    z->s = s;
     *out = (SearchResult){ .ns = INFINITY, .declared_ns = INFINITY };
     if (!(z->ast = p->parse(p->user, s))) return false;
     z->front = frontend_kernel_find(z->ast, p->kernel);
