@@ -146,8 +146,9 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         forget_since(s, before);
     }
     /* Either no attempt fits, and the kernel is compiled as declared, or an earlier attempt was better. */
-    if (best != options.thrift) {
-        options.thrift = best < 0 ? 0 : best;
+    const int taken = best < 0 ? 0 : best;
+    if (taken != options.thrift) {
+        options.thrift = taken;
         forget_since(s, before);
         fit = attempt(s, f, t, options, code, lowered);
     }

@@ -451,6 +451,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
         .measure = measure };
     e->n_values = f->module->next_id + 1;
     e->multiplies = ir_any_in(f->body, is_product, NULL);
+    e->steps = window_steps(f);
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->truths = arena_array(&s->arena, const char *, e->n_values);
     e->beside = arena_array(&s->arena, bool, e->n_values);

@@ -114,6 +114,7 @@ struct Emit {
     KernelPlan *plan;
     const Target *target;
     bool multiplies, abreast; /* there are products of matrices; programs of one warp may share the CTA */
+    bool steps;               /* window_steps */
     const char *programs;     /* of these (passes/kernel/program/abreast.c): how many the launch has */
     Body *out;                /* where statements go */
     VEC(CopyPlace) places;
@@ -421,6 +422,7 @@ void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatri
 void note_unit(Emit *, bool write, const LayoutShared *, const Value *of);
 void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);
 void window_of(Emit *, const Instr *, Window *);
+bool window_steps(const Func *); /* whether there are loops other than those over programs */
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
 /* The address of the element of register `reg` of layout l, of a window whose first element is at `ptr`. */

@@ -30,13 +30,22 @@ static void bind_name(Lower *l, const Node *name, V v, const Node *value, bool i
     lower_scope_add(l, name->name, name->loc, v, is_var);
 }
 
+/* What the call gives, or what gives more; NULL: there is nothing to say. */
+static const char *count_note(const Node *call)
+{
+    if (call->kind != N_CALL) return NULL;
+    if (!strcmp(call->name, "program_id") || !strcmp(call->name, "num_programs"))
+        return "it gives a number for each axis of the `grid` clause";
+    if (!strcmp(call->name, "sort"))
+        return "`topk(x, n)` gives elements and their positions, all in order if the axis has n of them";
+    return NULL;
+}
+
 /* The value of the expression n, which gives a tuple for so many names; or an error. */
 static V tuple_for(Lower *l, const Node *n, V v, int names)
 {
     if (v.kind == V_ERROR || (v.kind == V_TUPLE && v.n == names)) return v;
-    bool of_grid = n->kind == N_CALL && (!strcmp(n->name, "program_id") || !strcmp(n->name, "num_programs"));
-    return lower_error_note(l, n->loc,
-        of_grid ? "it gives a number for each axis of the `grid` clause" : NULL, "%d names for %s", names,
+    return lower_error_note(l, n->loc, count_note(n), "%d names for %s", names,
         v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
 }
 

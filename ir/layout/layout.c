@@ -331,33 +331,34 @@ static inline uint64_t fragment_of(const Layout *l, LayoutInput in, uint32_t val
     return word;
 }
 
-uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+/* Adds the digits' part of a value of an input, of which `rest` is what lies above the fragment's bits. */
+static inline void add_digits(const Layout *l, LayoutInput in, uint32_t rest, int32_t *coord)
 {
-    if (!value) return 0;
-    uint64_t word = fragment_of(l, in, value);
-    uint32_t rest = value >> l->nbit[in];
     for (int i = 0; rest && i < l->ndigit; i++) {
         if (l->digit[i].in != in) continue;
         coord[l->digit[i].axis] += (int32_t)(rest % (uint32_t)l->digit[i].size) * l->digit[i].stride;
         rest /= (uint32_t)l->digit[i].size;
     }
-    return word;
+}
+
+uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
+{
+    if (!value) return 0;
+    add_digits(l, in, value >> l->nbit[in], coord);
+    return fragment_of(l, in, value);
 }
 
 void layout_element(
     const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord)
 {
-    if (!(reg >> l->nbit[LAYOUT_REG] | lane >> l->nbit[LAYOUT_LANE] | warp >> l->nbit[LAYOUT_WARP] | block)) {
-        const uint64_t only = fragment_of(l, LAYOUT_REG, reg) ^ fragment_of(l, LAYOUT_LANE, lane) ^
-                              fragment_of(l, LAYOUT_WARP, warp); /* no digit has a part in it */
-        for (int d = 0; d < l->rank; d++) coord[d] = layout_fragment_coord(l, only, d);
-        return;
-    }
-    memset(coord, 0, l->rank * sizeof *coord);
-    uint64_t word = layout_partial(l, LAYOUT_REG, reg, coord) ^ layout_partial(l, LAYOUT_LANE, lane, coord) ^
-                    layout_partial(l, LAYOUT_WARP, warp, coord);
-    if (block) word ^= layout_partial(l, LAYOUT_BLOCK, block, coord);
-    for (int d = 0; d < l->rank; d++) coord[d] += layout_fragment_coord(l, word, d);
+    uint64_t word = fragment_of(l, LAYOUT_REG, reg) ^ fragment_of(l, LAYOUT_LANE, lane) ^
+                    fragment_of(l, LAYOUT_WARP, warp);
+    if (block) word ^= fragment_of(l, LAYOUT_BLOCK, block);
+    for (int d = 0; d < l->rank; d++) coord[d] = layout_fragment_coord(l, word, d);
+    add_digits(l, LAYOUT_REG, reg >> l->nbit[LAYOUT_REG], coord);
+    add_digits(l, LAYOUT_LANE, lane >> l->nbit[LAYOUT_LANE], coord);
+    add_digits(l, LAYOUT_WARP, warp >> l->nbit[LAYOUT_WARP], coord);
+    add_digits(l, LAYOUT_BLOCK, block >> l->nbit[LAYOUT_BLOCK], coord);
 }
 
 void layout_lane_elements(const Layout *l, uint32_t reg, uint32_t warp, int32_t (*coord)[LAYOUT_MAX_RANK])

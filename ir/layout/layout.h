@@ -434,6 +434,8 @@ typedef struct LayoutConvert {
 /* The cheapest correct plan for elements of elem_bytes. Layouts must agree in tile, lanes, warps and blocks
  * (else NULL). Blocks never exchange: NULL if they would have to. */
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
+/* Whether that plan only renames registers, which is known long before a plan. */
+bool layout_convert_renames(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
 /* The same without shared memory: NULL if registers and shuffles do not suffice. */
 const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
 /* A plan through shared memory, its staging tile row-major without swizzle or padding: what bank conflicts

@@ -124,8 +124,10 @@ static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c)
     }
 }
 
-static const LayoutConvert *plan_anew(
-    Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
+/* A plan, of which *done says whether renaming registers is all of it. *linear: the relation is one of bits.
+ * NULL: the layouts differ in more than where elements are. */
+static LayoutConvert *plan_renaming(Arena *a, const Layout *src, const Layout *dst, int elem_bytes,
+    LayoutRelation *r, bool *linear, bool *done)
 {
     if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 ||
         elem_bytes > 16)
@@ -138,13 +140,23 @@ static const LayoutConvert *plan_anew(
     c->dst = dst;
     c->reg_map = arena_alloc(a, layout_regs(dst) * sizeof *c->reg_map);
     for (uint32_t i = 0; i < layout_regs(dst); i++) c->reg_map[i] = LAYOUT_NOREG;
-    if (layout_equal(src, dst)) {
+    *linear = false;
+    if ((*done = layout_equal(src, dst))) {
         for (uint32_t i = 0; i < layout_regs(dst); i++) c->reg_map[i] = (int16_t)i;
         return c;
     }
+    *linear = layout_relate(src, dst, r);
+    *done = *linear ? plan_registers(r, c) : plan_registers_slowly(c);
+    return c;
+}
+
+static const LayoutConvert *plan_anew(
+    Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
+{
     LayoutRelation r;
-    bool linear = layout_relate(src, dst, &r);
-    if (linear ? plan_registers(&r, c) : plan_registers_slowly(c)) return c;
+    bool linear, done;
+    LayoutConvert *c = plan_renaming(a, src, dst, elem_bytes, &r, &linear, &done);
+    if (!c || done) return c;
     LayoutConvert shuffle = *c;
     bool can = linear && layout_plan_shuffles(a, &r, elem_bytes, &shuffle);
     /* Shared memory belongs to one block. Therefore layouts over several blocks are converted within their
@@ -166,6 +178,16 @@ static const LayoutConvert *plan_convert(
     plan = plan_anew(a, src, dst, elem_bytes, may_share);
     layout_memo_keep(a, &key, plan);
     return plan;
+}
+
+bool layout_convert_renames(Arena *a, const Layout *src, const Layout *dst, int elem_bytes)
+{
+    const LayoutMemoKey key = { src, dst, elem_bytes, true };
+    const LayoutConvert *plan = NULL;
+    LayoutRelation r;
+    bool linear, done;
+    if (layout_memo_find(a, &key, &plan)) return plan && plan->kind <= LAYOUT_CONVERT_REGISTERS;
+    return plan_renaming(a, src, dst, elem_bytes, &r, &linear, &done) && done;
 }
 
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes)

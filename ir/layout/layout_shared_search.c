@@ -36,15 +36,44 @@ static void lane_parts(const Layout *l, LanePart *out)
     }
 }
 
+/* What a step along each axis adds to an offset, as far as a tile's rows are not divided into panels. */
+static void offset_steps(const LayoutShared *s, int64_t *step)
+{
+    int64_t pitch = s->pitch;
+    step[s->order[0]] = s->elem_bytes;
+    for (int k = 1; k < s->rank; k++) {
+        step[s->order[k]] = pitch;
+        pitch *= s->tile[s->order[k]];
+    }
+}
+
+/* The same as layout_shared_plain_offset. */
+static inline uint32_t offset_of(const LayoutShared *s, const int64_t *step, const int32_t *c)
+{
+    const int32_t inner = c[s->order[0]];
+    int64_t sum = 0;
+    if (inner < 0 || inner >= s->panel) return layout_shared_plain_offset(s, c);
+    for (int d = 0; d < s->rank; d++) sum += c[d] * step[d];
+    return (uint32_t)sum;
+}
+
+static inline bool is_inside(const Layout *l, const int32_t *c)
+{
+    bool in = true;
+    for (int d = 0; d < l->rank; d++) in &= (uint32_t)c[d] < (uint32_t)l->tile[d];
+    return in;
+}
+
 /* The offset, before it is swizzled, at which each lane's vector begins; UINT32_MAX: outside the tile.
  * Returns whether any is inside. linear: the exclusive or of the offsets of the bits of the lane. */
 static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePart *part, uint32_t reg,
     uint32_t warp, bool linear, uint32_t *out)
 {
-    int32_t first[LAYOUT_MAX_RANK] = { 0 }, c[LAYOUT_MAX_RANK];
+    int32_t first[LAYOUT_MAX_RANK] = { 0 }, c[LAYOUT_MAX_RANK] = { 0 };
+    int64_t step[LAYOUT_MAX_RANK];
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
-    const bool whole = !memcmp(l->tile, l->cover, sizeof l->tile);
     bool any = false;
+    offset_steps(s, step);
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
         if (linear && lane & (lane - 1)) {
             out[lane] = out[lane & (lane - 1)] ^ out[lane & -lane] ^ out[0];
@@ -52,8 +81,8 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
         }
         for (int d = 0; d < l->rank; d++)
             c[d] = first[d] + part[lane].coord[d] + layout_fragment_coord(l, word ^ part[lane].word, d);
-        bool in = whole || layout_in_tile(l, c);
-        out[lane] = in ? layout_shared_plain_offset(s, c) : UINT32_MAX;
+        const bool in = is_inside(l, c);
+        out[lane] = in ? offset_of(s, step, c) : UINT32_MAX;
         any |= in;
     }
     return any;

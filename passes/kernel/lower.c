@@ -59,9 +59,13 @@ static bool warp_specialization(Lowering *l)
 }
 
 /* Whether conversions that take what they are expected to would not fit beside the rings, so that gpu_compile
- * would begin again with that in reserve. Of parts of a loop it reserves more. */
+ * would begin again with that in reserve. Where parts of a loop and the rings alone do not fit, it reserves
+ * more. */
 static bool leaves_too_little(const KernelPlan *p)
-{ return !p->split_k && !p->options.reserve && p->options.expected > p->beside_rings; }
+{
+    if (p->split_k && p->beside_rings < 0) return false;
+    return !p->options.reserve && p->options.expected > p->beside_rings;
+}
 
 /* The same as `warp_specialization` with room for what conversions are expected to take. */
 static bool specialization_with_room(Lowering *l)

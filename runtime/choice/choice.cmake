@@ -2,7 +2,7 @@
 set(choice_sources)
 foreach(file ask.c choose.c choose_programs.c choice_file.c write_choices.c
              search/search.c search/search_auto.c search/search_cpu.c search/search_divided.c
-             search/search_estimate.c search/search_predict.c search/search_points.c search/search_fit.c search/search_idle.c search/search_others.c
+             search/search_estimate.c search/search_predict.c search/search_covariance.c search/search_points.c search/search_fit.c search/search_idle.c search/search_others.c
              search/search_kept.c search/search_order.c search/search_rows.c search/search_sizes.c
              search/search_streams.c search/search_programs.c search/search_few_warps.c search/search_names.c
              search/search_tiles.c

@@ -20,14 +20,18 @@
 #include "runtime/choice/estimate/device_model.h"
 #include <math.h>
 
-enum { MOST_DECISIONS = 256 }; /* more are made anew by each launch */
+enum {
+    MOST_DECISIONS = 256, /* more are made anew by each launch */
+    MOST_FAILURES = 4     /* of the driver in a row, which may pass */
+};
 
 /* What was decided for launches of one key and these extents. */
 struct PitchDecision {
     struct PitchDecision *older;
     size_t bytes;
     int number;
-    atomic_bool given_up; /* the launch on copies failed */
+    atomic_bool given_up; /* the launch on copies failed, or did so MOST_FAILURES times by the driver */
+    atomic_int failures;  /* of the driver, since it last succeeded */
     PitchForm form;
     size_t n;
     uint64_t words[];
@@ -183,9 +187,17 @@ bool pitch_gives_up(Pitch *p, tile_status st)
 {
     if (!st || st == TILE_ERROR_SEALED || st == TILE_ERROR_WORKSPACE || st == TILE_ERROR_DEVICE_FAULT)
         return false;
+    struct PitchDecision *d = p->decision;
     p->for_now = st == TILE_ERROR_OUT_OF_MEMORY;
-    if (!p->for_now && p->decision) atomic_store_explicit(&p->decision->given_up, true, memory_order_relaxed);
+    if (st == TILE_ERROR_DRIVER && d) p->for_now = atomic_fetch_add(&d->failures, 1) + 1 < MOST_FAILURES;
+    if (!p->for_now && d) atomic_store_explicit(&d->given_up, true, memory_order_relaxed);
     return true;
+}
+
+void pitch_succeeded(const Pitch *p)
+{
+    struct PitchDecision *d = p->decision;
+    if (d && atomic_load_explicit(&d->failures, memory_order_relaxed)) atomic_store(&d->failures, 0);
 }
 
 bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l, Pitch *p)

@@ -41,7 +41,7 @@ typedef struct PitchedTensor {
 
 typedef struct Pitch {
     int n;
-    bool for_now; /* there was no memory for it: a later launch may copy what this one does not */
+    bool for_now;                   /* what failed may pass: a later launch may copy what this one does not */
     struct PitchDecision *decision; /* NULL: it is not kept */
     size_t bytes;                   /* of all copies */
     tile_kernel *kernel;            /* that runs on them */
@@ -56,8 +56,11 @@ bool pitch_wanted(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *l
 
 /* Whether the launch is to take the tensors as they are, since copying or the launch on the copies failed so.
  * Not where the caller can mend it: a sealed context says what is missing, a workspace may be too small.
- * Sets `for_now` where memory alone was missing; else later launches do not try again. */
+ * Sets `for_now` where memory alone was missing, and for the first few errors of the driver in a row; else
+ * later launches do not try again. */
 bool pitch_gives_up(Pitch *, tile_status);
+/* The launch on copies succeeded. */
+void pitch_succeeded(const Pitch *);
 
 /* pitch_tensors.c: the tensors that this form copies; none if one of those that it converts cannot be. */
 void pitch_find(tile_kernel *, const LaunchArgs *, const PitchForm *, Pitch *);

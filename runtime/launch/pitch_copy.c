@@ -359,5 +359,6 @@ bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, 
     tile_status freed = ops->scratch_free(driver, memory, desc->stream, &e);
     if (freed && !*st) *st = context_driver_fail(k->context, freed, &e, k->title);
     else if (pitch_gives_up(p, *st)) return false;
+    if (!*st) pitch_succeeded(p);
     return true;
 }

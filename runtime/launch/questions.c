@@ -21,8 +21,18 @@ static tile_status answer(tile_kernel *k, const LaunchArgs *a, Answer *out)
     return TILE_OK;
 }
 
-/* Where a launch copies tensors first, the answer is the one for the copies, if they can be made. */
-static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
+/* What a launch on the tensors as they are wants of the workspace, too: one that cannot copy now goes that
+ * way. Where this cannot be known, as in a sealed context, such a launch has no code either. */
+static void add_plain(tile_kernel *k, const LaunchArgs *a, Answer *out)
+{
+    Answer plain = { 0 };
+    if (!answer(k, a, &plain) && plain.v && plain.size.workspace > out->size.workspace)
+        out->size.workspace = plain.size.workspace;
+}
+
+/* Where a launch copies tensors first, the answer is the one for the copies, if they can be made. both: the
+ * workspace suffices for a launch without copies, too. */
+static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, bool both, Answer *out)
 {
     LAUNCH_ARGS(a, k);
     LAUNCH_ARGS(copied, k);
@@ -33,6 +43,7 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
     st = pitch_compile(k, &a, &p);
     if (!st) st = kernel_bind(p.kernel, p.args, n_args, &copied);
     if (!st) st = answer(p.kernel, &copied, out);
+    if (!st && both) add_plain(k, &a, out);
     return pitch_gives_up(&p, st) ? answer(k, &a, out) : st;
 }
 
@@ -40,7 +51,7 @@ tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_a
 {
     FLOAT_STATE_DEFAULT();
     Answer a;
-    return k ? ask(k, args, n_args, &a) : TILE_ERROR_INVALID_ARGUMENT;
+    return k ? ask(k, args, n_args, false, &a) : TILE_ERROR_INVALID_ARGUMENT;
 }
 
 tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n_args, size_t *bytes)
@@ -50,7 +61,7 @@ tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n
     if (!bytes) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_workspace: bytes is NULL");
     Answer a;
     *bytes = 0;
-    tile_status st = ask(k, args, n_args, &a);
+    tile_status st = ask(k, args, n_args, true, &a);
     if (!st && a.v) *bytes = a.size.workspace;
     return st;
 }
@@ -106,7 +117,7 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
     if (!info || info->struct_size < sizeof(size_t))
         return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_variant: struct_size is not set");
     Answer a;
-    tile_status st = ask(k, args, n_args, &a);
+    tile_status st = ask(k, args, n_args, false, &a);
     if (st) return st;
     if (!a.v) {
         tile_variant_info none = { .struct_size = info->struct_size,
@@ -137,7 +148,7 @@ tile_status kernel_code_digest(tile_kernel *k, const tile_arg *args, size_t n, u
 {
     FLOAT_STATE_DEFAULT();
     Answer a;
-    tile_status st = ask(k, args, n, &a);
+    tile_status st = ask(k, args, n, false, &a);
     memset(digest, 0, 32);
     if (!st && a.v) artifact_digest(&a.v->compiled, digest);
     return st;

@@ -43,6 +43,8 @@ static bool is_step_loop(const void *unused, const Instr *i)
     return (i->op == OP_FOR || i->op == OP_WHILE) && !ir_over_programs(i);
 }
 
+bool window_steps(const Func *f) { return ir_any_in(f->body, is_step_loop, NULL); }
+
 /* Whether the accesses to rows that stand beside the instruction have sums of their own (window_place). In
  * front of loops and behind them there is little to gain. Where a loop has many, the parts of these sums that
  * its steps share would stay in registers. */
@@ -52,8 +54,9 @@ static bool sums_in_rows(const Emit *e, const Instr *i)
     const Instr *loop = i->block->parent;
     int n = 0;
     while (loop && !is_step_loop(NULL, loop)) loop = loop->block->parent;
-    if (!loop && ir_any_in(e->f->body, is_step_loop, NULL)) return false;
-    for (const Instr *x = i->block->first; x; x = x->next) n += x->op == OP_LOAD || x->op == OP_STORE;
+    if (!loop && e->steps) return false;
+    for (const Instr *x = i->block->first; x && n <= MANY; x = x->next)
+        n += x->op == OP_LOAD || x->op == OP_STORE;
     return n <= MANY;
 }
 

@@ -90,11 +90,13 @@ typedef struct Sums {
 static bool try_sum(KernelContext *c, const Sums *sums, bool rings)
 {
     Strips x;
+    RingTiles tiles = { 0 };
     Value *sum = sums->value;
+    if (rings && !ring_tiles_find(&c->s->arena, sums->of->next, &tiles)) return false;
     strips_init(&x, c, sum->def->block);
+    x.rings = tiles;
     x.sum = sum;
     x.length = sum->type->shape[sum->type->rank - 1];
-    if (rings && !ring_tiles_find(&c->s->arena, sums->of->next, &x.rings)) return false;
     find_members(&x);
     if (!x.roots.len || !x.first) return false;
     strips_find_taken(&x);

@@ -107,9 +107,8 @@ static bool renames(const Strips *x, const Instr *convert)
 {
     const Type *from = ir_operand(convert, 0)->type, *to = ir_result(convert)->type;
     LayoutTable *layouts = &x->h.p->layouts;
-    const LayoutConvert *way = layout_convert(
+    return layout_convert_renames(
         &x->h.s->arena, layouts_get(layouts, from), layouts_get(layouts, to), dtype_bytes(to->dtype));
-    return way && way->kind <= LAYOUT_CONVERT_REGISTERS;
 }
 
 bool strips_gather(const Func *f, const Instr *i)

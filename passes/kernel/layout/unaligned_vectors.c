@@ -67,13 +67,13 @@ static bool same_beside(const Layout *l, int axis, const int32_t *a, const int32
 
 bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int width, ShiftChain *s)
 {
-    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK], x[TILE_MAX_RANK];
+    int32_t c[TILE_MAX_RANK] = { 0 }, from[TILE_MAX_RANK] = { 0 };
     int n = width / elem_bytes, regs = (int)layout_regs(l);
     *s = (ShiftChain){ .width = width, .n = n, .vectors = regs / n, .lanes = 1 };
     if (regs % n || !l->separable) return false;
     for (int r = 0; r < regs; r++) {
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
-        layout_element(l, (uint32_t)(r / n * n), 0, 0, 0, from);
+        if (r % n == 0) memcpy(from, c, sizeof from);
         if (c[axis] != from[axis] + r % n || from[axis] % n || !same_beside(l, axis, c, from)) return false;
     }
     for (uint32_t lane = 1; lane < layout_lanes(l); lane *= 2) {
@@ -83,12 +83,13 @@ bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, int
         else if (c[axis] != from[axis] || same_beside(l, axis, c, from)) return false;
     }
     s->before = arena_array(a, int32_t, (size_t)s->vectors);
+    int32_t (*first)[TILE_MAX_RANK] = arena_alloc(a, (size_t)s->vectors * sizeof *first);
+    for (int v = 0; v < s->vectors; v++) layout_element(l, (uint32_t)(v * n), 0, 0, 0, first[v]);
     for (int v = 0; v < s->vectors; v++) {
         s->before[v] = -1;
-        layout_element(l, (uint32_t)(v * n), 0, 0, 0, c);
         for (int w = 0; w < s->vectors; w++) {
-            layout_element(l, (uint32_t)(w * n), 0, 0, 0, x);
-            if (x[axis] == c[axis] - n * s->lanes && same_beside(l, axis, c, x)) s->before[v] = w;
+            const bool ends = first[w][axis] == first[v][axis] - n * s->lanes;
+            if (ends && same_beside(l, axis, first[v], first[w])) s->before[v] = w;
         }
     }
     return true;

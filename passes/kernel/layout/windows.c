@@ -91,12 +91,12 @@ int64_t window_record(const Func *f, const Instr *i, int axis)
 
 bool window_has_runs(const Layout *l, int axis, int run)
 {
-    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];
+    int32_t c[TILE_MAX_RANK] = { 0 }, from[TILE_MAX_RANK] = { 0 };
     uint32_t regs = layout_regs(l);
     bool runs = l->separable && regs % (uint32_t)run == 0;
     for (uint32_t r = 0; r < regs && runs; r++) {
-        layout_element(l, r / (uint32_t)run * (uint32_t)run, 0, 0, 0, from);
         layout_element(l, r, 0, 0, 0, c);
+        if (r % (uint32_t)run == 0) memcpy(from, c, sizeof from);
         for (int d = 0; d < l->rank; d++)
             runs = runs && c[d] == from[d] + (d == axis ? (int32_t)(r % (uint32_t)run) : 0);
         runs = runs && from[axis] % run == 0;

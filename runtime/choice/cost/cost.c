@@ -163,7 +163,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
         n = MOST_WALKED;
     }
     x.waves = (double)programs / ((double)n * x.part);
-    w->traffic = arena_new(&w->s->arena, Traffic);
+    w->traffic = cost_traffic_new(w);
     for (int64_t i = 0; i < n && !all_come_once(w, &x); i++) walk_windows(w, i, loading);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
         double size = cost_tensor_bytes(w->f, w->env, p), loaded = loaded_by_all(w, &x, p);
@@ -178,7 +178,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
  * comes to `between`, and what L2 does not keep of that is lost. */
 static double again_from_memory(CostWalk *w, int64_t left, int64_t l2_bytes)
 {
-    const Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    const Traffic *t = w->traffic = cost_traffic_new(w);
     for (int64_t i = w->programs - left; i < w->programs; i++) walk_windows(w, i, 1);
     double room = w->model->l2_keeps_tensor * (double)l2_bytes, unique = 0, loaded = 0, again = 0;
     for (int p = 0; p < MOST_PARAMS; p++) {
@@ -200,7 +200,7 @@ static double nearby_bytes(CostWalk *w, int64_t programs, int parts)
                   from = programs >= 2 * most ? most / 2 : 0;
     double bytes = 0;
     int64_t n = 0;
-    const Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    const Traffic *t = w->traffic = cost_traffic_new(w);
     for (; from + n < programs && n < most; n++) walk_windows(w, from + n, 1);
     for (int p = 0; p < MOST_PARAMS; p++) bytes += t->bytes[p];
     return n > 0 ? bytes / (double)n : 0;
@@ -217,6 +217,7 @@ static CostWalk walk_of(
     w.model = d->model;
     w.target = d->target;
     w.code = code;
+    w.access_lines = arena_new(&s->arena, struct CostLines *);
     w.rows = arena_new(&s->arena, struct CostRows *);
     w.exchanges = arena_array(&s->arena, struct CostExchange *, f->module->next_id);
     return w;

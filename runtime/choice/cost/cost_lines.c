@@ -47,7 +47,7 @@ static bool in_lines(const CostWalk *w, const Instr *load)
 }
 
 /* Lane operations that a lane's access takes beside the access: as `indexed_access`. */
-double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
+static double lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
 {
     const Type *t = (m->result ? m->result : m->values[0])->type;
     int64_t pitch[TILE_MAX_RANK], line[WARP];
@@ -140,7 +140,7 @@ static int64_t step_of(const CostWalk *w, int param, int unit, int64_t tile)
     return step > 0 ? step : 1;
 }
 
-double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m)
+static double sectors_written(const CostWalk *w, const Instr *i, const MemParts *m)
 {
     const Type *t = m->values[0]->type;
     int64_t pitch[TILE_MAX_RANK], place[WARP];
@@ -163,4 +163,40 @@ double cost_sectors_parted(const CostWalk *w, const Instr *i, const MemParts *m)
     if (t->kind != TYPE_TILE || !w->plan || of < 0 || unit < 0 || unit >= t->rank) return 0;
     const double sector = w->plan->target->sector_bytes;
     return 2 * (1 - (double)step_of(w, m->param, of, t->shape[unit]) / sector);
+}
+
+/* What layouts and extents say of an access, whatever program does it: the walks of a kernel share it. */
+typedef struct AccessLines {
+    const Instr *i; /* NULL: nothing is known */
+    bool has_beside, has_written;
+    double beside, written;
+} AccessLines;
+enum { ACCESSES = 64 };
+struct CostLines {
+    AccessLines of[ACCESSES];
+};
+
+/* The place of the access, which another one may have to leave. */
+static AccessLines *lines_of(const CostWalk *w, const Instr *i)
+{
+    if (!*w->access_lines) *w->access_lines = arena_new(&w->s->arena, struct CostLines);
+    AccessLines *x = &(*w->access_lines)->of[(uintptr_t)i / sizeof(Instr) % ACCESSES];
+    if (x->i != i) *x = (AccessLines){ .i = i };
+    return x;
+}
+
+double cost_lines_beside(const CostWalk *w, const Instr *i, const MemParts *m)
+{
+    AccessLines *x = lines_of(w, i);
+    if (!x->has_beside) x->beside = lines_beside(w, i, m);
+    x->has_beside = true;
+    return x->beside;
+}
+
+double cost_sectors_written(const CostWalk *w, const Instr *i, const MemParts *m)
+{
+    AccessLines *x = lines_of(w, i);
+    if (!x->has_written) x->written = sectors_written(w, i, m);
+    x->has_written = true;
+    return x->written;
 }

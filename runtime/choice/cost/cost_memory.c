@@ -87,6 +87,47 @@ TrafficStep cost_step(const CostWalk *w, const Instr *i)
     return s;
 }
 
+Traffic *cost_traffic_new(CostWalk *w)
+{
+    Traffic *t = arena_new(&w->s->arena, Traffic);
+    t->places = FIRST_WINDOWS;
+    t->window = arena_array(&w->s->arena, TrafficWindow, t->places);
+    return t;
+}
+
+/* The place of a window in the table, new or known; NULL: there is none near where it belongs. */
+static TrafficWindow *find_place(Traffic *t, uint64_t window)
+{
+    enum { NEAR = 64 };
+    for (uint64_t k = window % t->places, n = 0; n < NEAR; n++, k = (k + 1) % t->places)
+        if (!t->window[k].seen || t->window[k].seen == window) return &t->window[k];
+    return NULL;
+}
+
+static void grow(CostWalk *w, Traffic *t)
+{
+    const TrafficWindow *before = t->window;
+    const uint64_t n = t->places;
+    t->places *= 2;
+    t->window = arena_array(&w->s->arena, TrafficWindow, t->places);
+    for (uint64_t k = 0; k < n; k++) {
+        TrafficWindow *place = before[k].seen ? find_place(t, before[k].seen) : NULL;
+        if (place) *place = before[k];
+    }
+}
+
+/* Counts a window that a program loads, of which as many bytes count as the program that loads most of it
+ * loads. */
+static void count_window(CostWalk *w, Traffic *t, uint64_t window, int param, double bytes)
+{
+    if (2 * t->n >= t->places && t->places < MOST_WINDOWS) grow(w, t);
+    TrafficWindow *place = find_place(t, window);
+    const double before = place ? place->of : 0;
+    if (place && !place->seen) t->n++;
+    if (place) *place = (TrafficWindow){ window, bytes > before ? bytes : before };
+    if (bytes > before) t->bytes[param] += bytes - before;
+}
+
 void cost_meet(CostWalk *w, const TrafficStep *s, double times)
 {
     const Attr *e = s->extents;
@@ -103,17 +144,7 @@ void cost_meet(CostWalk *w, const TrafficStep *s, double times)
         h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
         h ^= h >> 32;
     }
-    h += !h;
-    for (uint64_t k = h % MOST_WINDOWS, n = 0; n < 64; n++, k = (k + 1) % MOST_WINDOWS) {
-        if (w->traffic->seen[k] && w->traffic->seen[k] != h) continue;
-        w->traffic->seen[k] = h;
-        if (bytes > w->traffic->of[k]) {
-            w->traffic->bytes[param] += bytes - w->traffic->of[k];
-            w->traffic->of[k] = bytes;
-        }
-        return;
-    }
-    w->traffic->bytes[param] += bytes;
+    count_window(w, w->traffic, h + !h, param, bytes);
 }
 
 int64_t cost_row_bytes(const CostWalk *w, const Instr *put)

@@ -60,11 +60,12 @@ typedef struct CostWalk {
     double site[MOST_PARAMS];        /* by parameter: what the loads of a block that read most of it read */
     double site_here[MOST_PARAMS];   /* the same of the block that is walked, site_block */
     const Block *site_block[MOST_PARAMS];
-    struct CostTaps *taps;       /* vectors that a thread has loaded: cost_taps.c */
-    struct CostRows **rows;      /* that programs have loaded, of all walks: cost_cached.c */
-    double written[MOST_PARAMS]; /* bytes of the tensor that are stored */
-    double read[MOST_PARAMS];    /* the same of those that are loaded; of gathered elements their sectors */
-    CostLine *lines;             /* room for MOST_LINES; NULL: not of interest */
+    struct CostTaps *taps;           /* vectors that a thread has loaded: cost_taps.c */
+    struct CostLines **access_lines; /* what accesses reach, of all walks: cost_lines.c */
+    struct CostRows **rows;          /* that programs have loaded, of all walks: cost_cached.c */
+    double written[MOST_PARAMS];     /* bytes of the tensor that are stored */
+    double read[MOST_PARAMS]; /* the same of those that are loaded; of gathered elements their sectors */
+    CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
@@ -94,13 +95,20 @@ typedef struct TrafficBlock {
     VEC(TrafficStep) steps;
 } TrafficBlock;
 
-/* Windows that programs under way together load, each once. Hundreds of programs are walked for them. */
-enum { MOST_WINDOWS = 4096 };
+/* Windows that programs under way together load, each once. Hundreds of programs are walked for them, and
+ * most of these load what others load, so that the table begins small. */
+enum { MOST_WINDOWS = 4096, FIRST_WINDOWS = 256 };
+typedef struct TrafficWindow {
+    uint64_t seen; /* 0: nothing is here */
+    double of;     /* what the program that loads most of it loads */
+} TrafficWindow;
 typedef struct Traffic {
     VEC(TrafficBlock) blocks;
-    uint64_t seen[MOST_WINDOWS];
-    double of[MOST_WINDOWS], bytes[MOST_PARAMS], loaded[MOST_PARAMS];
-} Traffic; /* of: what the program that loads most of it loads; loaded: by all of them */
+    TrafficWindow *window;
+    uint64_t places, n;                             /* of the table, a power of two; windows in it */
+    double bytes[MOST_PARAMS], loaded[MOST_PARAMS]; /* loaded: by all programs */
+} Traffic;
+Traffic *cost_traffic_new(CostWalk *); /* cost_memory.c */
 
 /* The tensor is one and the same all along this axis. */
 static inline bool cost_same_along(const EvalEnv *env, int param, int axis)

@@ -59,14 +59,21 @@ void search_consider_value(Search *z, const uint8_t *at, int j, int v)
     consider(z, p);
 }
 
-/* Combination `number` of the names that are tried with tiles, the other names as in `at`. */
-static void combination(const Search *z, const uint8_t *at, int64_t number, uint8_t *out)
+/* The first combination of the names that are tried with tiles, the other names as in `at`; and the next one
+ * after `p`. */
+static void first_combination(const Search *z, const uint8_t *at, uint8_t *p)
 {
-    memcpy(out, at, MOST_NAMES);
+    memcpy(p, at, MOST_NAMES);
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].with_tiles) p[i] = 0;
+}
+
+static void next_combination(const Search *z, uint8_t *p)
+{
     for (int i = 0; i < z->n_names; i++) {
         if (!z->name[i].with_tiles) continue;
-        out[i] = (uint8_t)(number % search_listed(&z->name[i]));
-        number /= search_listed(&z->name[i]);
+        if (++p[i] < search_listed(&z->name[i])) return;
+        p[i] = 0;
     }
 }
 
@@ -81,11 +88,9 @@ static int64_t combinations(Search *z, const uint8_t *at)
     for (int i = 0; i < z->n_names; i++)
         if (z->name[i].with_tiles && all <= MOST_ASKED) all *= search_listed(&z->name[i]);
     if (all <= MOST_TOGETHER || all > MOST_ASKED) return all <= MOST_TOGETHER ? all : 0;
-    for (int64_t k = 0; k < all && allowed <= MOST_TOGETHER; k++) {
-        if (is_never(z, k)) continue;
-        combination(z, at, k, p.at);
-        allowed += search_allowed(z, &p);
-    }
+    first_combination(z, at, p.at);
+    for (int64_t k = 0; k < all && allowed <= MOST_TOGETHER; k++, next_combination(z, p.at))
+        allowed += !is_never(z, k) && search_allowed(z, &p);
     return allowed <= MOST_TOGETHER ? all : 0;
 }
 
@@ -132,9 +137,9 @@ static void consider_tiles(Search *z, const uint8_t *at)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
     for (int pass = 0; pass < 2; pass++) {
         SearchLeast *least = search_least(z);
-        for (int64_t k = 0; k < all; k++) {
+        first_combination(z, at, p);
+        for (int64_t k = 0; k < all; k++, next_combination(z, p)) {
             if (is_never(z, k)) continue;
-            combination(z, at, k, p);
             if (runs_several(z, p) != pass || search_is_hopeless(least, p, best)) continue;
             bool forbidden = false;
             consider_or_tell(z, p, &forbidden);
@@ -418,7 +423,8 @@ static const FrontTune *block_of(const Search *z)
 bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
 {
     Search *z = arena_new(&s->arena, Search);
-    *z = (Search){ .p = p, .s = s };
+    z->p = p; /* all else is zero, of nearly a megabyte */
+    z->s = s;
     *out = (SearchResult){ .ns = INFINITY, .declared_ns = INFINITY };
     if (!(z->ast = p->parse(p->user, s))) return false;
     z->front = frontend_kernel_find(z->ast, p->kernel);

@@ -63,25 +63,41 @@ static bool loads_together(const Search *z, const SearchPoint *p)
 /* The estimate, or what it may be. */
 static double expected_ns(const SearchPoint *p) { return p->known ? p->ns : exp(p->log_predicted); }
 
+/* Lets the place `k` of a heap of `n` points sink until those below it are no less, by `ns` and then by
+ * number. */
+static void sink(int *heap, int n, int k, const double *ns)
+{
+    for (int below; (below = 2 * k + 1) < n; k = below) {
+        const int left = heap[below], right = below + 1 < n ? heap[below + 1] : left, top = heap[k];
+        const bool other = ns[right] < ns[left] || (ns[right] <= ns[left] && right < left);
+        const int least = other ? right : left;
+        if (ns[top] < ns[least] || (ns[top] <= ns[least] && top < least)) return;
+        below += other;
+        heap[k] = least;
+        heap[below] = top;
+    }
+}
+
 /* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
  * them: first what should be fastest if dividing costs nothing. */
 static void consider_parts(Search *z, int j, int64_t most)
 {
     double ns[MOST_POINTS];
-    int by[MOST_POINTS];
+    int by[MOST_POINTS], heap[MOST_POINTS], left = 0;
     const int n = z->n_points, tiles = search_predicts(z) ? DIVIDED_PREDICTED : DIVIDED;
     for (int i = 0; i < n; i++) {
         const SearchPoint *p = &z->point[i];
         const bool may = expected_ns(p) < INFINITY && !loads_together(z, p);
         by[i] = may ? room_to_divide(z, p, j, most) : -1;
-        ns[i] = by[i] >= 0 ? expected_ns(p) / (double)z->name[j].values[by[i]].i : INFINITY;
+        if (by[i] < 0) continue;
+        ns[i] = expected_ns(p) / (double)z->name[j].values[by[i]].i;
+        heap[left++] = i;
     }
-    for (int k = 0; k < tiles; k++) {
-        int now = -1;
-        for (int i = 0; i < n; i++)
-            if (ns[i] < (now < 0 ? INFINITY : ns[now])) now = i;
-        if (now < 0) break;
-        ns[now] = INFINITY;
+    for (int k = left / 2; k-- > 0;) sink(heap, left, k, ns);
+    for (int k = 0; k < tiles && left; k++) {
+        const int now = heap[0];
+        heap[0] = heap[--left];
+        sink(heap, left, 0, ns);
         search_consider_value(z, z->point[now].at, j, by[now]);
     }
     search_estimate(z);

@@ -147,13 +147,19 @@ static double of_launch(const Cost *c, const CostDevice *d, double times)
     return cost_estimate_carefully(&other, d);
 }
 
-/* What conversions of a point with tiles of the same extents took. It says what to try first, and decides
- * nothing (KernelOptions.expected). */
+/* What conversions of a point took whose tiles have the same extents, whose programs are divided among as
+ * many CTAs, and whose constants that are true or false are the same: these transpose products. It says what
+ * to try first, and decides nothing (KernelOptions.expected). */
 static SearchScratch *scratch_of(const Search *z, SearchWorker *w, const SearchPoint *p)
 {
     uint8_t at[MOST_NAMES] = { 0 };
     const SearchPacked all = { UINT64_MAX, UINT32_MAX };
-    for (int i = 0; i < z->n_names; i++) at[i] = z->name[i].shapes_grid ? p->at[i] : 0;
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        const bool parts = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS;
+        const bool is_switch = !m->hint && m->values[0].kind == FRONT_BOOL;
+        at[i] = m->shapes_grid || parts || is_switch ? search_said(z, p->at, i) : 0;
+    }
     const SearchPacked of = search_pack(at);
     SearchScratch *s = &w->scratch[search_mixed(of) % SCRATCH_SLOTS];
     if (!search_same_in(all, s->of, of)) *s = (SearchScratch){ .of = of };

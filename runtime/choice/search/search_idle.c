@@ -82,7 +82,7 @@ static SearchTile *find_tile(SearchLeast *l, SearchPacked of)
     uint32_t at = (uint32_t)(first * 0x9E3779B97F4A7C15u >> 32) ^ rest * 0x85EBCA6Bu;
     for (;; at++) {
         SearchTile *t = &l->tile[at % LEAST_SLOTS];
-        if (!t->used || (t->of.first == first && t->of.rest == rest)) return t;
+        if (t->used != l->calls || (t->of.first == first && t->of.rest == rest)) return t;
     }
 }
 
@@ -90,7 +90,7 @@ SearchLeast *search_least(Search *z)
 {
     SearchLeast *l = z->least;
     if (!l) z->least = l = arena_new(&z->s->arena, SearchLeast);
-    memset(l->tile, 0, sizeof l->tile);
+    l->calls++;
     l->mask = deciding(z);
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i];
@@ -98,8 +98,8 @@ SearchLeast *search_least(Search *z)
         const SearchPacked of = search_pack(p->at);
         if (waits && p->one_stage) continue;
         SearchTile *t = find_tile(l, of);
-        if (!t->used)
-            *t = (SearchTile){ true, { of.first & l->mask.first, of.rest & l->mask.rest }, INFINITY };
+        if (t->used != l->calls)
+            *t = (SearchTile){ l->calls, { of.first & l->mask.first, of.rest & l->mask.rest }, INFINITY };
         t->ns = fmin(t->ns, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
     }
     return l;
@@ -108,5 +108,5 @@ SearchLeast *search_least(Search *z)
 bool search_is_hopeless(SearchLeast *l, const uint8_t *at, double best)
 {
     const SearchTile *t = find_tile(l, search_pack(at));
-    return best < INFINITY && t->used && t->ns < INFINITY && t->ns > best * HOPELESS;
+    return best < INFINITY && t->used == l->calls && t->ns < INFINITY && t->ns > best * HOPELESS;
 }

@@ -274,6 +274,8 @@ void search_add_names(Search *z)
         const SearchName *m = &z->name[i];
         if (m->with_tiles || (m->hint && m->hint->search == SEARCH_WITH_CP_ASYNC))
             z->deciding[z->n_deciding++] = i;
+        if (m->hint && (m->hint->search == SEARCH_FEW_PROGRAMS || m->hint->search == SEARCH_LAST_ROUND))
+            z->dividing[z->n_dividing++] = i;
         z->name[i].alone = m->alike < 0;
     }
     for (int i = 0; i < z->n_names; i++)

@@ -6,10 +6,9 @@ bool search_has_place(const Search *z, const uint8_t *at)
 {
     const CostDevice *d = &z->p->device;
     if (d->workspace && d->target->cluster_ctas > 1) return true;
-    for (int i = 0; i < z->n_names; i++) {
-        const SearchName *m = &z->name[i];
-        const int64_t parts = m->values[at[i]].i;
-        if (!m->hint) continue;
+    for (int k = 0; k < z->n_dividing; k++) {
+        const SearchName *m = &z->name[z->dividing[k]];
+        const int64_t parts = m->values[at[z->dividing[k]]].i;
         if (m->hint->search == SEARCH_FEW_PROGRAMS && parts > SEARCH_MOST_OF_A_CLUSTER) return false;
         if (m->hint->search == SEARCH_LAST_ROUND && parts > 1) return false;
     }

@@ -151,12 +151,13 @@ typedef struct SearchTerm {
 enum { LEAST_SLOTS = 4096 };
 _Static_assert(LEAST_SLOTS >= 2 * MOST_POINTS, "few tiles share a slot");
 typedef struct SearchTile {
-    bool used;
+    int used;        /* in which call of search_least, counted from 1; another number: the place is empty */
     SearchPacked of; /* values of these names, 0 of the others */
     double ns;
 } SearchTile;
 typedef struct SearchLeast {
     SearchPacked mask; /* those names */
+    int calls;
     SearchTile tile[LEAST_SLOTS];
 } SearchLeast;
 
@@ -169,6 +170,7 @@ typedef struct Search {
     SearchName name[MOST_NAMES];
     int n_names;
     int deciding[MOST_NAMES], n_deciding; /* names that are tried with tiles, and cp.async */
+    int dividing[MOST_NAMES], n_dividing; /* hints that say in how many parts CTAs divide programs */
     SearchPacked alone;                   /* names that say something by themselves */
     SearchLeast *least;                   /* of search_least; NULL: nobody has asked */
     SearchTerm term[MOST_TERMS];

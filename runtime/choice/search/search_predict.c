@@ -8,17 +8,16 @@
  * a tile. It follows from the extents, so that the prediction is one of what remains. How much a name matters
  * is taken from points that differ in this name alone. The same points are compiled for any number of
  * threads. */
+#include "runtime/choice/search/search_covariance.h"
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    MOST_KNOWN = 144,    /* points that predictions are made from: no more are compiled by them */
-    SEEDS = 28,          /* points far from each other that are compiled first */
-    AT_ONCE = 4,         /* points that are compiled without looking at one another's estimates */
-    MOST_OF_A_CALL = 16, /* beside seeds: what is considered next may be more promising */
-    PER_STEP = 16,
-    MOST_STEPS = 128 /* of the table of covariances */
+    MOST_KNOWN = SEARCH_MOST_KNOWN,
+    SEEDS = 28,         /* points far from each other that are compiled first */
+    AT_ONCE = 4,        /* points that are compiled without looking at one another's estimates */
+    MOST_OF_A_CALL = 16 /* beside seeds: what is considered next may be more promising */
 };
 /* Steps after which two points have little in common; a step doubles a value or turns a switch. */
 static const double REACH = 10;
@@ -59,8 +58,7 @@ struct SearchSurrogate {
     double bound[MOST_POINTS];              /* no more is to be expected of an open point */
     double mean, spread;                    /* of y; a standard deviation */
     double log_best;                        /* of the least estimate */
-    float weight[MOST_NAMES];               /* how much names matter */
-    float falls[PER_STEP * MOST_STEPS + 1]; /* the covariance of points so many parts of a step apart */
+    SearchCovariance covariance;            /* of points with the known ones; it has the names' weights */
     int64_t extent[MOST_NAMES]; /* what the tiles of a name divide; -1: not known; 0: it sizes no tiles */
     bool doubles[MOST_NAMES];   /* the values of a name are sizes or numbers, and no switch */
     double programs;            /* of a launch, for each one that the extents tell of; 0: not known yet */
@@ -78,13 +76,13 @@ bool search_predicts(const Search *z)
 static void begin(Search *z)
 {
     SearchSurrogate *g = z->surrogate = arena_new(&z->s->arena, SearchSurrogate);
-    for (int i = 0; i <= PER_STEP * MOST_STEPS; i++) g->falls[i] = (float)exp(-i / (PER_STEP * REACH));
+    search_covariance_begin(&g->covariance, REACH);
     for (int j = 0; j < z->n_names; j++) {
         const SearchName *m = &z->name[j];
         const bool sizes = m->shapes_grid && m->values[0].kind == FRONT_INT;
         const char *along = sizes ? frontend_grid_tiles(z->ast, z->p->kernel, m->name) : NULL;
         g->extent[j] = !sizes ? 0 : along && z->p->extent ? z->p->extent(z->p->user, along) : -1;
-        g->weight[j] = 1;
+        g->covariance.weight[j] = 1;
         for (int v = 0; v < search_listed(m) && m->values[0].kind == FRONT_INT; v++)
             g->doubles[j] |= m->values[v].i > 1;
     }
@@ -175,36 +173,11 @@ static void count_programs(Search *z)
  * greatest.
  */
 
-enum { LANES = 8, LANES_OF_NAMES = 4 };
-
-/* Of two points, by a table of the exponential function, between whose values it is a line. */
-static float covariance(const SearchSurrogate *g, const Prediction *a, const Prediction *b)
-{
-    float sum[LANES_OF_NAMES] = { 0 };
-    for (int j = 0; j < MOST_NAMES; j += LANES_OF_NAMES)
-        for (int k = 0; k < LANES_OF_NAMES; k++)
-            sum[k] += g->weight[j + k] * fabsf(a->x[j + k] - b->x[j + k]);
-    const float steps = sum[0] + sum[1] + (sum[2] + sum[3]);
-    const float most = PER_STEP * MOST_STEPS - 1, far = steps * PER_STEP, at = far < most ? far : most;
-    const int i = (int)at;
-    return g->falls[i] + (at - (float)i) * (g->falls[i + 1] - g->falls[i]);
-}
-
-static float product(const float *a, const float *b, int n)
-{
-    float sum[LANES] = { 0 }, all = 0;
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) sum[k] += a[i + k] * b[i + k];
-    for (; i < n; i++) sum[0] += a[i] * b[i];
-    for (int k = 0; k < LANES; k++) all += sum[k];
-    return all;
-}
-
 /* The point's covariances with all known points. */
 static void compare(const SearchSurrogate *g, Prediction *p)
 {
-    for (; p->n_k < g->n; p->n_k++) p->k[p->n_k] = covariance(g, p, &g->point[g->of[p->n_k]]);
+    search_covariances(&g->covariance, p->x, p->n_k, g->n, p->k);
+    p->n_k = p->n_k < g->n ? g->n : p->n_k;
 }
 
 /* Makes the point's row as long as there are known points. */
@@ -216,7 +189,7 @@ static void complete(const Search *z, int i)
     compare(g, p);
     for (; p->n < g->n; p->n++) {
         const int k = p->n;
-        p->v[k] = (p->k[k] - product(p->v, g->point[g->of[k]].v, k)) / (float)g->side[k];
+        p->v[k] = (p->k[k] - search_product(p->v, g->point[g->of[k]].v, k)) / (float)g->side[k];
         p->left -= (double)(p->v[k] * p->v[k]);
     }
 }
@@ -227,6 +200,7 @@ static void count_as_known(const Search *z, int i)
     SearchSurrogate *g = z->surrogate;
     complete(z, i);
     g->side[g->n] = sqrt(fmax(g->point[i].left, 0) + NUGGET);
+    for (int j = 0; j < MOST_NAMES; j++) g->covariance.x[j][g->n] = g->point[i].x[j];
     g->of[g->n++] = i;
 }
 
@@ -314,7 +288,7 @@ static void weigh_names(SearchSurrogate *g, const Search *z)
     for (int j = 0; j < z->n_names; j++)
         if (pairs[j] > 0) most = fmax(most, sum[j] / pairs[j]);
     for (int j = 0; j < z->n_names && most > 0; j++)
-        g->weight[j] =
+        g->covariance.weight[j] =
             (float)fmax(LEAST_WEIGHT, (UNKNOWN_PAIRS + sum[j] / most) / (UNKNOWN_PAIRS + pairs[j]));
 }
 
@@ -342,7 +316,7 @@ static void predict_open(Search *z)
         Prediction *p = &g->point[i];
         if (z->point[i].known) continue;
         compare(g, p);
-        p->log_ns = p->rounds + g->mean + product(p->k, g->by, g->n);
+        p->log_ns = p->rounds + g->mean + search_product(p->k, g->by, g->n);
         z->point[i].log_predicted = p->log_ns;
     }
     g->n_predicted = z->n_points;
@@ -364,7 +338,8 @@ static bool is_beside(const Search *z, int i, int best)
 {
     const Prediction *p = &z->surrogate->point[i], *q = &z->surrogate->point[best];
     const int j = only_name(p, q, z->n_names);
-    return j >= 0 && z->surrogate->weight[j] > MATTERS && fabs((double)p->x[j] - (double)q->x[j]) <= 1;
+    return j >= 0 && z->surrogate->covariance.weight[j] > MATTERS &&
+           fabs((double)p->x[j] - (double)q->x[j]) <= 1;
 }
 
 /* What is to be expected of the open point, by its row. Of seeds that least is known of them. */

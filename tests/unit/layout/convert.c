@@ -126,7 +126,9 @@ static LayoutConvertKind run_plan(const LayoutConvert *p, int bytes)
 
 static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes)
 {
+    const bool renames = layout_convert_renames(&arena, a, b, bytes);
     const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
+    CU_ASSERT_EQUAL(renames, p && p->kind <= LAYOUT_CONVERT_REGISTERS);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     if (p->kind == LAYOUT_CONVERT_SHARED) run_plan(layout_convert_plain(&arena, p, bytes), bytes);
     return run_plan(p, bytes);
