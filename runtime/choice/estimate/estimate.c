@@ -106,17 +106,20 @@ static double l2_time(const Estimate *e)
     return time + e->share * e->m->cut_row * c->cut / e->iterations;
 }
 
-/* Bytes come to a staging area and go on from there, a step after the other. */
+/* Vectors come to a staging area and go on from there, a step after the other. */
 static double cp_async_time(const Estimate *e)
 {
-    double bytes = e->c->cp_async / e->m->cp_async / e->iterations;
-    return bytes > 0 ? bytes + e->m->cp_async_step : 0;
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double lines = m->cp_async_apart * c->cp_apart + m->cp_async_class * c->cp_classes;
+    return (m->cp_async * c->cp_async + lines + m->cp_async_step * c->cp_steps) / e->iterations;
 }
 
 static double producer_time(const Estimate *e)
 {
     if (!e->c->consumers) return 0;
-    return e->m->producer_iteration + e->m->producer_scalar * e->c->steps / e->iterations;
+    const double puts = e->m->producer_put * e->c->puts, scalar = e->m->producer_scalar * e->c->steps;
+    return e->m->producer_iteration + (puts + scalar) / e->iterations;
 }
 
 /* The matrix unit and shared memory get into each other's way; shared memory takes longer where panels are
