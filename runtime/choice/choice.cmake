@@ -10,7 +10,7 @@ foreach(file ask.c choose.c choose_programs.c choice_file.c write_choices.c
              cost/cost_offsets.c cost/cost_waits.c cost/cost_taps.c cost/cost_lines.c cost/cost_exchange.c
              cost/cost_gathered.c cost/cost_indexed.c
              cost/cost_product.c cost/cost_registers.c cost/cost_live.c
-             estimate/estimate.c estimate/estimate_loops.c estimate/estimate_shares.c estimate/queueing.c
+             estimate/estimate.c estimate/estimate_copies.c estimate/estimate_loops.c estimate/estimate_shares.c estimate/queueing.c
              estimate/roofline.c estimate/device_model.c)
   list(APPEND choice_sources ${CMAKE_CURRENT_LIST_DIR}/${file})
 endforeach()

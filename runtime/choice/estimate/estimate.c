@@ -106,15 +106,6 @@ static double l2_time(const Estimate *e)
     return time + e->share * e->m->cut_row * c->cut / e->iterations;
 }
 
-/* Vectors come to a staging area and go on from there, a step after the other. */
-static double cp_async_time(const Estimate *e)
-{
-    const Cost *c = e->c;
-    const DeviceModel *m = e->m;
-    double lines = m->cp_async_apart * c->cp_apart + m->cp_async_class * c->cp_classes;
-    return (m->cp_async * c->cp_async + lines + m->cp_async_step * c->cp_steps) / e->iterations;
-}
-
 static double producer_time(const Estimate *e)
 {
     if (!e->c->consumers) return 0;
@@ -242,7 +233,7 @@ static void estimate_iteration(Estimate *e)
     t->feed = shared_memory_time(e);
     t->arithmetic = arithmetic_time(e);
     t->l2 = l2_time(e);
-    t->cp_async = cp_async_time(e);
+    t->cp_async = estimate_cp_async(e);
     t->producer = producer_time(e);
     t->products = products_time(e, t->matrix, t->feed);
     t->wait = data_wait(e, t->l2);
@@ -250,7 +241,8 @@ static void estimate_iteration(Estimate *e)
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
-    double slower = slowdown(e), stalled = m->stall_part * m->latency * stalls(e->c);
+    double slower = slowdown(e) * estimate_lines_again(e),
+           stalled = m->stall_part * m->latency * stalls(e->c);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     double ahead = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async);
     t->alone = fmax(ahead, estimate_loaded_before(e, ahead)) + m->iteration + meeting_time(e);
