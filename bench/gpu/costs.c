@@ -39,9 +39,10 @@ static void print_count(const Problem *p, const char *config, const ProblemCount
         c->ok ? "true" : "false", c->lower_ms, c->count_ms);
 #define D(x) printf(", \"" #x "\": %.6g", (double)cost->x)
     D(wgmma), D(mma), D(feed), D(shared), D(alu), D(special), D(in), D(own), D(fetched), D(out), D(stored),
-        D(wasted), D(outside), D(cp_async), D(copies), D(given), D(nearby), D(added), D(queued);
-    D(torn), D(split), D(ends), D(cut), D(joins), D(loading), D(panels), D(scalar), D(steps), D(again),
-        D(iterations), D(stalls), D(waits), D(trips), D(trips_ahead), D(meets);
+        D(wasted), D(outside), D(cp_async), D(cp_classes), D(cp_apart), D(cp_steps), D(copies), D(given),
+        D(nearby), D(added), D(queued);
+    D(torn), D(split), D(ends), D(cut), D(joins), D(loading), D(panels), D(scalar), D(steps), D(puts),
+        D(again), D(iterations), D(stalls), D(waits), D(trips), D(trips_ahead), D(meets);
     D(heaviest), D(unique), D(memory), D(ring), D(stages), D(ahead), D(programs), D(groups), D(consumers);
     D(threads), D(registers), D(words), D(live), D(gathered), D(round), D(held), D(room), D(persistent),
         D(bulk), D(cluster), D(clusters), D(left);

@@ -29,6 +29,9 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(added) \
     F(queued) \
     F(cp_async) \
+    F(cp_classes) \
+    F(cp_apart) \
+    F(cp_steps) \
     F(torn) \
     F(split) \
     F(ends) \
@@ -38,6 +41,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(joins) \
     F(left) \
     F(shared_out) \
+    F(puts) \
     F(iterations) \
     F(steps) \
     F(stalls) \

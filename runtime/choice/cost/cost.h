@@ -30,11 +30,15 @@ typedef struct Cost {
     double split;        /* the same: at a sector, and lie across two lines */
     double ends;         /* of `alu`: outside of all loops */
     double cut;         /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
-    double cp_async;    /* bytes that cp.async producers bring to stages
-                           (passes/kernel/warp_specialization/cp_async_producer.c) */
+    double cp_async;    /* vectors of 16 bytes, 32 at a time, that the busiest of the cp.async producer warps
+                           brings to stages (passes/kernel/warp_specialization/cp_async_producer.c) */
+    double cp_classes;  /* classes of lines, which begin alike, that it has */
+    double cp_steps;    /* times that it brings windows: those of one iteration at a time */
+    double cp_apart;    /* of `cp_async`: lines that each need an address of their own */
     double again;       /* bytes of `in` that the program has read before, about */
     double scalar;      /* scalar operations before the first load, about: divisions count as eight */
     double steps;       /* scalar operations of a producer in its loops, likewise */
+    double puts;        /* windows that a producer asks TMA for */
     double iterations;  /* rounds of loops that wait for data */
     double stalls;      /* times that a program waits for loads which nothing runs ahead of */
     double waits;       /* the same for tiles that are loaded to registers and multiplied in one iteration */

@@ -169,25 +169,6 @@ double cost_narrow(const CostWalk *w, const Instr *put)
     return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
 }
 
-/* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
- * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line;
- * where lines come by 4 bytes at a time, those along the rows do not show. The factors were fitted to the
- * measurements in bench/notes/decisions.md, "Behind the decisions". */
-double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
-{
-    const Attr *e = ir_attr(fill, ATTR_EXTENTS);
-    int unit = kernel_unit_axis(w->f, fill, NULL);
-    const DeviceModel *m = w->model;
-    const double width = access_bytes(w, fill);
-    bool even = true;
-    for (int a = 0; e && a < e->n; a++) even &= (a == unit && width < 8) || !(e->v[a] & (e->v[a] - 1));
-    return (width < 4      ? m->cp_async_odd
-               : width < 8 ? m->cp_async_words
-                           : 1) *
-           (even ? 1 : m->cp_async_uneven) * (cost_row_bytes(w, fill) < 128 ? m->cp_async_narrow : 1) /
-           (w->plan->cp_async_warps == MOST_CP_ASYNC_WARPS ? m->cp_async_more : 1);
-}
-
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
  * does not: every other one, if their pitch is no multiple of 32 (bench/notes/decisions.md, "Behind the
  * decisions"). */

@@ -240,21 +240,6 @@ static void next_program(CostWalk *w, const Instr *i)
     for (int k = 0; k < i->n_results; k++) cost_put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
 }
 
-/* Two windows of different sizes that are filled in turn take longer: their loops share one warp's
- * instructions. */
-static void ring_cp_async(CostWalk *w, const Instr *i, double times)
-{
-    double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
-    w->c.wasted += bytes * cost_narrow(w, i);
-    w->c.shared += 2 * whole * times; /* from the staging area, to the stage */
-    double slower = cost_slower_by_cp_async(w, i), unequal = 0;
-    if (w->cp_async && w->cp_async != whole)
-        unequal = w->model->cp_async_unequal * (whole * slower + w->cp_async);
-    w->c.cp_async += (whole * slower + unequal) * times;
-    w->cp_async = whole;
-}
-
 static void ring_put(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
@@ -263,6 +248,7 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
     int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
             row = cost_row_bytes(w, i);
     double own = bytes / (double)(ctas > 1 ? ctas : 1); /* what this CTA asks for */
+    w->c.puts += times;
     w->c.given += bytes - own;
     w->c.outside += fmax(0, whole * times - bytes) / (double)(ctas > 1 ? ctas : 1);
     w->c.wasted += own * (cost_narrow(w, i) + cost_pieces(w, i) - 1);
@@ -383,7 +369,7 @@ static void visit(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_IF) choice(w, i, times);
     else if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles(w, i, times);
     else if (i->op == OP_NEXT_PROGRAM) next_program(w, i);
-    else if (i->op == OP_RING_CP_ASYNC) ring_cp_async(w, i, times);
+    else if (i->op == OP_RING_CP_ASYNC) cost_cp_async(w, i, times);
     else if (i->op == OP_RING_PUT) ring_put(w, i, times);
     else if (i->op == OP_COPY) cost_copy(w, i, times);
     else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);

@@ -56,7 +56,6 @@ typedef struct CostWalk {
     const Target *target;
     const GpuCode *code;
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
-    double cp_async;                 /* bytes of the window that was filled last */
     double site[MOST_PARAMS];        /* by parameter: what the loads of a block that read most of it read */
     double site_here[MOST_PARAMS];   /* the same of the block that is walked, site_block */
     const Block *site_block[MOST_PARAMS];
@@ -209,6 +208,9 @@ double cost_mean_iterations(CostWalk *, const Instr *loop);
  * `times` that its block runs, beside what other loads of the block have brought. */
 double cost_fetched(CostWalk *, const Instr *load, const MemParts *, double bytes, double times);
 
+/* cost_cp_async.c */
+void cost_cp_async(CostWalk *, const Instr *fill, double times);
+
 /* cost_memory.c. times: how often the program does it */
 double cost_window_bytes(
     const CostWalk *, const Instr *, double *whole); /* of a window that lie inside the tensor, in the mean
@@ -218,7 +220,6 @@ TrafficStep cost_step(const CostWalk *, const Instr *);
 void cost_meet(CostWalk *, const TrafficStep *, double times); /* of a walk for windows: it loads one */
 int64_t cost_row_bytes(const CostWalk *, const Instr *put);    /* of a window's rows, as TMA brings them */
 double cost_narrow(const CostWalk *, const Instr *put);
-double cost_slower_by_cp_async(const CostWalk *, const Instr *fill);
 double cost_torn(const CostWalk *, const Instr *put);
 double cost_split(const CostWalk *, const Instr *put);
 double cost_cut(const CostWalk *, const Instr *put);

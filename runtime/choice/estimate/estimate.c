@@ -106,17 +106,11 @@ static double l2_time(const Estimate *e)
     return time + e->share * e->m->cut_row * c->cut / e->iterations;
 }
 
-/* Bytes come to a staging area and go on from there, a step after the other. */
-static double cp_async_time(const Estimate *e)
-{
-    double bytes = e->c->cp_async / e->m->cp_async / e->iterations;
-    return bytes > 0 ? bytes + e->m->cp_async_step : 0;
-}
-
 static double producer_time(const Estimate *e)
 {
     if (!e->c->consumers) return 0;
-    return e->m->producer_iteration + e->m->producer_scalar * e->c->steps / e->iterations;
+    const double puts = e->m->producer_put * e->c->puts, scalar = e->m->producer_scalar * e->c->steps;
+    return e->m->producer_iteration + (puts + scalar) / e->iterations;
 }
 
 /* The matrix unit and shared memory get into each other's way; shared memory takes longer where panels are
@@ -239,7 +233,7 @@ static void estimate_iteration(Estimate *e)
     t->feed = shared_memory_time(e);
     t->arithmetic = arithmetic_time(e);
     t->l2 = l2_time(e);
-    t->cp_async = cp_async_time(e);
+    t->cp_async = estimate_cp_async(e);
     t->producer = producer_time(e);
     t->products = products_time(e, t->matrix, t->feed);
     t->wait = data_wait(e, t->l2);
@@ -247,7 +241,8 @@ static void estimate_iteration(Estimate *e)
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
     double shared = work_time(e, groups), alone = work_time(e, e->groups);
-    double slower = slowdown(e), stalled = m->stall_part * m->latency * stalls(e->c);
+    double slower = slowdown(e) * estimate_lines_again(e),
+           stalled = m->stall_part * m->latency * stalls(e->c);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     double ahead = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async);
     t->alone = fmax(ahead, estimate_loaded_before(e, ahead)) + m->iteration + meeting_time(e);

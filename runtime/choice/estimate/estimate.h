@@ -39,6 +39,10 @@ double estimate_ctas_of_a_program(const Cost *);
 double estimate_from_memory(const Estimate *);
 /* Nanoseconds of a load to registers in a loop. */
 double estimate_trip(const Estimate *);
+/* estimate_copies.c: nanoseconds of an iteration in which producer warps bring windows with cp.async. */
+double estimate_cp_async(const Estimate *);
+/* How many times longer an iteration takes because L1 has no room for lines that the next one copies from. */
+double estimate_lines_again(const Estimate *);
 /* Whether the program is a long loop that meets, has few tiles in use, and issues its loads rounds ahead: the
  * words of these loads take more registers than the tiles, but not all that there are. */
 bool estimate_runs_ahead(const Estimate *);

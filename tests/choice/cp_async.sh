@@ -1,0 +1,49 @@
+#!/bin/bash
+# cp_async.sh COSTS SOURCE_FOLDER: what the busiest of the warps does that bring windows with cp.async. 64 lines of 128 bytes of which
+# every second begins at a multiple of 16 bytes are four classes for three warps, so that one has two, of four units each; with seven
+# warps eight classes. Lines at odd addresses are eight classes. Lines that are not uniform each need an address.
+# Then windows that a producer asks TMA for, of which a column of taps has one for each; and copies of 8 bytes by warps that multiply,
+# which take longer where stages leave L1 no room for the lines that the next step copies from.
+set -u
+costs=$1 root=$2 failures=0
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+# count WANTED FILE KERNEL CONFIG WORDS..: units, classes and lines apart of an iteration.
+count() {
+    local wanted=$1 file=$2 kernel=$3
+    echo "$4" >"$work/config"
+    shift 4
+    said=$("$costs" --configs="$work/config" "$root/examples/kernels/$file.tile" "$kernel" cuda:sm_90a T=f16 "$@" |
+        awk '{ for (i = 1; i < NF; i++) { if ($i == "\"cp_async\":") u = $(i + 1) + 0
+            if ($i == "\"cp_classes\":") c = $(i + 1) + 0
+            if ($i == "\"cp_apart\":") a = $(i + 1) + 0
+            if ($i == "\"iterations\":") n = $(i + 1) + 0 } if (n) printf "%g %g %g", u / n, c / n, a / n }')
+    [ "$said" = "$wanted" ] || { echo "FAIL: $* $(cat "$work/config"): ${said:-nothing}, not $wanted"; failures=1; }
+}
+tile() { count "$1" gemm gemm "TM=$2, TN=64, TK=$3, STAGES=4, GROUP=1, persistent=0, split_k=1, cp_async_producer=1" M="$4" N=512 K="$5" "${@:6}"; }
+tile "8 2 0" 64 64 356 1024 t:A    # rows at multiples of 8 bytes
+tile "16 2 0" 64 128 356 1024 t:A
+tile "8 2 0" 64 64 358 1024 t:A    # of 4
+tile "6 3 0" 64 64 357 1024 t:A    # of 2
+tile "8 2 0" 128 64 356 1024 t:A   # seven warps
+tile "6 3 0" 64 64 512 1025
+conv() { count "$1" conv2d conv2d_nhwc "TF=64, TB=8, TP=2, TQ=16, TC=64, STAGES=4, persistent=1" B=8 C="$2" H=13 W=13 F=48 R=5 S=5 PAD=2 STRIDE=1 \
+    P=13 Q=13; }
+conv "14 2 10" 657
+count "32 0 0" conv2d conv2d_planes "TF=128, TC=64, STAGES=3, TP=4" B=32 C=256 H=56 W=56 F=256 R=3 S=3 N=3136
+
+# field NAME FILE KERNEL CONFIG WORDS..: of the only configuration, by its iterations where PER is set.
+field() {
+    echo "$4" >"$work/config"
+    "$costs" --configs="$work/config" "$root/examples/kernels/$2.tile" "$3" cuda:sm_90a T=f16 "${@:5}" |
+        awk -v field="\"$1\":" -v per="${PER:-0}" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
+            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%g", per ? x / n : x }'
+}
+for column in "true 4" "false 2"; do
+    puts=$(PER=1 field puts conv2d conv2d_nhwc "TF=64, TP=8, TQ=8, TC=64, STAGES=4, COLUMN=${column% *}" B=8 C=128 H=16 W=16 F=64 R=3 S=3 PAD=1 \
+        STRIDE=1 P=16 Q=16)
+    [ "$puts" = "${column#* }" ] || { echo "FAIL: ${puts:-no} windows of a column: $column"; failures=1; }
+done
+stages() { field estimate gemm gemm "TM=64, TN=64, TK=128, STAGES=$1, GROUP=1, persistent=0, split_k=8" M=122 N=256 K=12100 t:B; }
+awk -v four="$(stages 4)" -v five="$(stages 8)" 'BEGIN { exit !(four > 0 && five > 1.1 * four) }' ||
+    { echo "FAIL: five stages leave L1 no room"; failures=1; }
+exit $failures
