@@ -433,6 +433,9 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 typedef enum RowBlockWay { ROWS_DIRECTLY, ROWS_AS_PIECE, ROWS_APART } RowBlockWay;
 RowBlockWay kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
+/* The same of rows that are worked through in parts, each of which knows where it lies (keep_rows.c):
+ * positions and gathers by them do not prevent it. */
+RowStartAccess kernel_row_start_of_parts(const Func *, const KernelPlan *);
 /* Whether runs of n elements, from multiples of n, are in registers side by side, and runs in lanes so. */
 bool kernel_row_runs(const Layout *, int n);
 /* The layout of such rows: neighbouring words are in neighbouring lanes, and there is room for what lies

@@ -27,6 +27,7 @@ typedef struct Pack {
     Ranges *ranges;
     InstrList dead;
     int indexed;   /* windows that became gathers, scatters or atomics */
+    int chosen;    /* besides: loads of one element, of which each program has another place */
     int64_t along; /* bytes of windows that lie side by side along the last axis of their tensor */
 } Pack;
 
@@ -43,6 +44,11 @@ static inline bool pack_loop_differs(const Pack *p, const Instr *i)
 /* Whether the program has loops, of each of which neighbours run different numbers of steps, as over rows of
  * a sparse matrix. */
 bool pack_has_unlike_loops(const Pack *);
+
+/* pack_access.c: whether the pack accesses windows, and beside them at most a few single elements whose
+ * places programs choose, such as the logit of a label beside all logits: lanes read them together. `bytes`:
+ * of the widest tile of a program. */
+bool pack_of_windows(const Pack *, int64_t bytes);
 
 /* pack_rewrite.c */
 void pack_rewrite(Pack *);
