@@ -280,6 +280,14 @@ const Layout *kernel_stages_registers(Session *, const KernelPlan *, const Instr
 /* The layout for a scan or a sort along `axis`: each thread holds a run of consecutive elements. The next run
  * is in the next lane, and after the last lane in the next warp. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
+/* A row that one warp holds in strips, as accesses of its lanes have it: registers have `runs` runs of `per`
+ * elements, and a run of each of `lanes` lanes makes a strip. before[r]: the run of the strip before that of
+ * run r, or -1. False: the layout has no such rows along the axis. */
+typedef struct RowStrips {
+    int per, runs, lanes;
+    int32_t *before;
+} RowStrips;
+bool kernel_row_strips(Arena *, const Layout *, int axis, RowStrips *);
 /* The elements of a row that one thread sorts in registers at most. */
 enum { KERNEL_MOST_SORTED = 64 };
 /* Whether topk sorts the row instead of looking for one element after the other. */

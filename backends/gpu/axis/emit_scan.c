@@ -31,8 +31,12 @@ bool runs_of(const Layout *l, int axis, Runs *r)
 
 void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
 {
-    if (!runs_of(l, axis, r))
-        ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
+    RowStrips s;
+    *r = (Runs){ 0 };
+    if (runs_of(l, axis, r)) return;
+    if (i->op != OP_SCAN && kernel_row_strips(&e->s->arena, l, axis, &s))
+        *r = (Runs){ s.per, s.runs, s.lanes, s.before };
+    else ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
 /* A scan that is being emitted. `run` is the array of all registers. `before` has, for each run, the
@@ -44,6 +48,8 @@ typedef struct Scan {
     bool back;
     DType acc;
     const char *type, *run, *before, *none;
+    const char
+        *strip; /* by run: the combination of all lanes' runs of its strip, then of all strips up to it */
     Runs w;
 } Scan;
 
@@ -94,6 +100,30 @@ static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const c
     const char *y = tmp(e, "y");
     line(e, "const %s %s = %s(%s, lane %s 1);", t, y, shuffle, total, s->back ? "+" : "-");
     line(e, "if ((lane & %d) != %d) %s[g] = %s;", lanes - 1, s->back ? lanes - 1 : 0, s->before, y);
+}
+
+/* Takes what the last lane of a strip has combined, which is all of the strip. */
+static void take_strip(Emit *e, const Scan *s, const char *total, const char *shuffle)
+{
+    int lanes = s->w.lanes;
+    const char *last = s->back ? str(e, "(lane & %d)", ~(lanes - 1)) : str(e, "(lane | %d)", lanes - 1);
+    if (lanes == 1) line(e, "%s[g] = %s;", s->strip, end_of_run(e, s));
+    else line(e, "%s[g] = %s(%s, %s);", s->strip, shuffle, total, last);
+}
+
+/* Combines what is before each run with the strips before its own. */
+static void join_strips(Emit *e, const Scan *s)
+{
+    for (int k = 0; k < s->w.groups; k++) {
+        int g = s->back ? s->w.groups - 1 - k : k, from = s->back ? -1 : s->w.before[g];
+        for (int h = g; h < s->w.groups && s->back; h++)
+            if (s->w.before[h] == g) from = h;
+        if (from < 0) continue;
+        const char *all = str(e, "%s[%d]", s->strip, from), *before = str(e, "%s[%d]", s->before, g),
+                   *own = str(e, "%s[%d]", s->strip, g);
+        line(e, "%s = %s;", before, joined(e, s, all, before));
+        line(e, "%s = %s;", own, joined(e, s, all, own));
+    }
 }
 
 /* Adds the combination of the warps before this one, through shared memory. */
@@ -157,6 +187,7 @@ void emit_scan(Emit *e, Instr *i)
     s.before = tmp(e, "before");
     scan_runs(e, i, s.l, s.axis, &s.w);
     line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
+    if (s.w.before) line(e, "%s %s[%d];", s.type, s.strip = tmp(e, "strip"), s.w.groups);
     begin_unrolled(e, "i", n);
     Index *r = index_variable(e, "i");
     const char *cond = inside_tile(e, s.l, r),
@@ -169,7 +200,9 @@ void emit_scan(Emit *e, Instr *i)
     const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(s.acc)));
     line(e, "%s[g] = %s;", s.before, s.none);
     scan_across_lanes(e, &s, total, shuffle, whole);
+    if (s.w.before) take_strip(e, &s, total, shuffle);
     end_block(e);
+    if (s.w.before) join_strips(e, &s);
     if (!whole) join_runs(e, &s, n);
     pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
 }

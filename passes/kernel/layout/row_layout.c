@@ -34,6 +34,61 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
 }
 
+/* Where a register of lane 0 of warp 0 is along the axis, if it is in the row of `row`, else -1. */
+static int32_t place_in_row(const Layout *l, int axis, int reg, const int32_t *row)
+{
+    int32_t c[TILE_MAX_RANK];
+    layout_element(l, (uint32_t)reg, 0, 0, 0, c);
+    for (int d = 0; d < l->rank; d++)
+        if (d != axis && c[d] != row[d]) return -1;
+    return c[axis];
+}
+
+/* Whether neighbouring lanes have runs side by side; finds how many. Other lanes, and all warps, have rows of
+ * their own. */
+static bool strips_of_lanes(const Layout *l, int axis, RowStrips *s)
+{
+    int32_t c[TILE_MAX_RANK], row[TILE_MAX_RANK];
+    bool ok = l->separable && layout_blocks(l) == 1;
+    layout_element(l, 0, 0, 0, 0, row);
+    for (s->lanes = 1; s->lanes < (int)layout_lanes(l); s->lanes *= 2) {
+        bool beside = true;
+        layout_element(l, 0, (uint32_t)s->lanes, 0, 0, c);
+        for (int d = 0; d < l->rank; d++) beside &= c[d] == row[d] + (d == axis ? s->lanes * s->per : 0);
+        if (!beside) break;
+    }
+    for (int b = s->lanes; b < (int)layout_lanes(l); b *= 2) {
+        layout_element(l, 0, (uint32_t)b, 0, 0, c);
+        ok = ok && c[axis] == 0;
+    }
+    for (uint32_t w = 0; w < layout_warps(l); w++) {
+        layout_element(l, 0, 0, w, 0, c);
+        ok = ok && c[axis] == 0;
+    }
+    return ok;
+}
+
+bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    int n = (int)layout_regs(l);
+    layout_element(l, 0, 0, 0, 0, row);
+    for (s->per = 1; s->per < n && place_in_row(l, axis, s->per, row) == s->per;) s->per++;
+    if (n % s->per || row[axis] || !strips_of_lanes(l, axis, s)) return false;
+    s->runs = n / s->per;
+    s->before = arena_array(a, int32_t, (size_t)s->runs);
+    for (int r = 0; r < s->runs; r++) {
+        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
+        s->before[r] = -1;
+        for (int k = 0; k < s->per; k++)
+            if (place_in_row(l, axis, r * s->per + k, row) != row[axis] + k) return false;
+        for (int q = 0; q < r; q++)
+            if (place_in_row(l, axis, q * s->per, row) == row[axis] - s->per * s->lanes) s->before[r] = q;
+        if (row[axis] && s->before[r] < 0) return false;
+    }
+    return true;
+}
+
 /* Whether the part `in` of both layouts moves alike along all axes but one. */
 static bool moves_alike(const Layout *a, const Layout *b, LayoutInput in, int axis)
 {
