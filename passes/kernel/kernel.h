@@ -280,12 +280,13 @@ const Layout *kernel_stages_registers(Session *, const KernelPlan *, const Instr
 /* The layout for a scan or a sort along `axis`: each thread holds a run of consecutive elements. The next run
  * is in the next lane, and after the last lane in the next warp. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
-/* A row that one warp holds in strips, as accesses of its lanes have it: registers have `runs` runs of `per`
- * elements, and a run of each of `lanes` lanes makes a strip. before[r]: the run of the strip before that of
- * run r, or -1. False: the layout has no such rows along the axis. */
+/* Rows in strips, as accesses of lanes have them: registers have `runs` runs of `per` elements, and a run of
+ * each of `lanes` lanes makes a strip. Either a warp has whole rows, and before[r] is the run of the strip
+ * before that of run r, or -1. Or all warps share one row of `count` strips (before: NULL), and run r of warp
+ * w belongs to strip place[r] + of_warp[w]. False: the layout has no such rows along the axis. */
 typedef struct RowStrips {
-    int per, runs, lanes;
-    int32_t *before;
+    int per, runs, lanes, count;
+    int32_t *before, *place, *of_warp;
 } RowStrips;
 bool kernel_row_strips(Arena *, const Layout *, int axis, RowStrips *);
 /* The elements of a row that one thread sorts in registers at most. */

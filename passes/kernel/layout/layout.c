@@ -186,16 +186,16 @@ static void fix_reduced(Layouter *c, Instr *i)
         layouter_result_in(c, i, 0, layout_slice(&c->s->arena, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
 }
 
-/* The layout that a scan's operand has, if a warp has whole rows in it in strips of runs: lanes then exchange
- * sums for each strip, where another layout would take all elements there and back through shared memory. */
+/* The layout that a scan's operand has, if warps have rows in it in strips of runs: lanes then exchange sums
+ * for each strip, where another layout would take all elements there and back through shared memory. */
 static const Layout *scanned_as_it_is(Layouter *c, const Type *t, int axis)
 {
-    enum { LEAST_RUN = 4, MOST_RUNS = 24 };
+    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
     RowStrips s;
     const Layout *l = t->layout ? layouts_get(&c->p->layouts, t) : NULL;
-    return l && kernel_row_strips(&c->s->arena, l, axis, &s) && s.per >= LEAST_RUN && s.runs <= MOST_RUNS
-               ? l
-               : NULL;
+    bool strips = l && kernel_row_strips(&c->s->arena, l, axis, &s) && s.per >= LEAST_RUN &&
+                  s.runs <= MOST_RUNS && s.count <= MOST_SHARED;
+    return strips ? l : NULL;
 }
 
 static void fix_scanned(Layouter *c, Instr *i)

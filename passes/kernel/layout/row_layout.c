@@ -44,8 +44,7 @@ static int32_t place_in_row(const Layout *l, int axis, int reg, const int32_t *r
     return c[axis];
 }
 
-/* Whether neighbouring lanes have runs side by side; finds how many. Other lanes, and all warps, have rows of
- * their own. */
+/* Whether neighbouring lanes have runs side by side; finds how many. Other lanes have rows of their own. */
 static bool strips_of_lanes(const Layout *l, int axis, RowStrips *s)
 {
     int32_t c[TILE_MAX_RANK], row[TILE_MAX_RANK];
@@ -61,32 +60,77 @@ static bool strips_of_lanes(const Layout *l, int axis, RowStrips *s)
         layout_element(l, 0, (uint32_t)b, 0, 0, c);
         ok = ok && c[axis] == 0;
     }
+    return ok;
+}
+
+/* The runs of registers, each of one row, and in which strips these and the warps are. */
+static bool strips_of_registers(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    const int strip = s->per * s->lanes;
+    bool ok = true;
+    s->place = arena_array(a, int32_t, (size_t)s->runs);
+    s->of_warp = arena_array(a, int32_t, layout_warps(l));
+    for (int r = 0; r < s->runs; r++) {
+        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
+        for (int k = 0; k < s->per; k++)
+            ok = ok && place_in_row(l, axis, r * s->per + k, row) == row[axis] + k;
+        ok = ok && row[axis] % strip == 0;
+        s->place[r] = row[axis] / strip;
+    }
     for (uint32_t w = 0; w < layout_warps(l); w++) {
-        layout_element(l, 0, 0, w, 0, c);
-        ok = ok && c[axis] == 0;
+        layout_element(l, 0, 0, w, 0, row);
+        ok = ok && row[axis] % strip == 0;
+        s->of_warp[w] = row[axis] / strip;
     }
     return ok;
+}
+
+/* For warps that have whole rows: which strip is before which. */
+static bool strips_in_order(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    s->before = arena_array(a, int32_t, (size_t)s->runs);
+    for (int r = 0; r < s->runs; r++) {
+        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
+        s->before[r] = -1;
+        for (int q = 0; q < r; q++)
+            if (place_in_row(l, axis, q * s->per, row) == row[axis] - s->per * s->lanes) s->before[r] = q;
+        if (row[axis] && s->before[r] < 0) return false;
+    }
+    return true;
+}
+
+/* Whether all registers of all warps have the strips of one row, each strip once. */
+static bool strips_of_one_row(Arena *a, const Layout *l, RowStrips *s)
+{
+    s->count = s->runs * (int)layout_warps(l);
+    bool *seen = arena_array(a, bool, (size_t)s->count), one = s->lanes == (int)layout_lanes(l);
+    for (int d = 0, wide = 0; d < l->rank; d++) {
+        wide += l->cover[d] > 1;
+        one = one && wide <= 1;
+    }
+    for (int r = 0; r < s->runs && one; r++)
+        for (uint32_t w = 0; w < layout_warps(l) && one; w++) {
+            const int32_t at = s->place[r] + s->of_warp[w];
+            one = at < s->count && !seen[at];
+            if (one) seen[at] = true;
+        }
+    return one;
 }
 
 bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
 {
     int32_t row[TILE_MAX_RANK];
     int n = (int)layout_regs(l);
+    bool shared = false;
+    *s = (RowStrips){ .per = 1 };
     layout_element(l, 0, 0, 0, 0, row);
-    for (s->per = 1; s->per < n && place_in_row(l, axis, s->per, row) == s->per;) s->per++;
-    if (n % s->per || row[axis] || !strips_of_lanes(l, axis, s)) return false;
+    while (s->per < n && place_in_row(l, axis, s->per, row) == s->per) s->per++;
     s->runs = n / s->per;
-    s->before = arena_array(a, int32_t, (size_t)s->runs);
-    for (int r = 0; r < s->runs; r++) {
-        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
-        s->before[r] = -1;
-        for (int k = 0; k < s->per; k++)
-            if (place_in_row(l, axis, r * s->per + k, row) != row[axis] + k) return false;
-        for (int q = 0; q < r; q++)
-            if (place_in_row(l, axis, q * s->per, row) == row[axis] - s->per * s->lanes) s->before[r] = q;
-        if (row[axis] && s->before[r] < 0) return false;
-    }
-    return true;
+    if (n % s->per || !strips_of_lanes(l, axis, s) || !strips_of_registers(a, l, axis, s)) return false;
+    for (uint32_t w = 0; w < layout_warps(l); w++) shared |= s->of_warp[w] > 0;
+    return shared ? strips_of_one_row(a, l, s) : strips_in_order(a, l, axis, s);
 }
 
 /* Whether the part `in` of both layouts moves alike along all axes but one. */
