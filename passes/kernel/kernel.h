@@ -289,6 +289,9 @@ typedef struct RowStrips {
     int32_t *before, *place, *of_warp;
 } RowStrips;
 bool kernel_row_strips(Arena *, const Layout *, int axis, RowStrips *);
+/* The layout of a scan: that which the operand has, if its rows are in strips, for each of which lanes then
+ * exchange sums; else that of kernel_row_layout, to which all elements go through shared memory. */
+const Layout *kernel_scan_layout(Arena *, KernelPlan *, const Type *, int axis);
 /* The elements of a row that one thread sorts in registers at most. */
 enum { KERNEL_MOST_SORTED = 64 };
 /* Whether topk sorts the row instead of looking for one element after the other. */

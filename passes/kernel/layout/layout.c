@@ -186,25 +186,11 @@ static void fix_reduced(Layouter *c, Instr *i)
         layouter_result_in(c, i, 0, layout_slice(&c->s->arena, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
 }
 
-/* The layout that a scan's operand has, if warps have rows in it in strips of runs: lanes then exchange sums
- * for each strip, where another layout would take all elements there and back through shared memory. */
-static const Layout *scanned_as_it_is(Layouter *c, const Type *t, int axis)
-{
-    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
-    RowStrips s;
-    const Layout *l = t->layout ? layouts_get(&c->p->layouts, t) : NULL;
-    bool strips = l && kernel_row_strips(&c->s->arena, l, axis, &s) && s.per >= LEAST_RUN &&
-                  s.runs <= MOST_RUNS && s.count <= MOST_SHARED;
-    return strips ? l : NULL;
-}
-
 static void fix_scanned(Layouter *c, Instr *i)
 {
     const Type *t = ir_operand(i, 0)->type;
-    const int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-    const Layout *l = scanned_as_it_is(c, t, axis);
-    if (!l) l = kernel_row_layout(&c->s->arena, c->p, t, axis);
-    if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
+    const Layout *l = kernel_scan_layout(&c->s->arena, c->p, t, (int)ir_attr_int(i, ATTR_AXIS, 0));
+    if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, t));
     layouter_need(c, i, 0, l);
     layouter_result_in(c, i, 0, l);
 }

@@ -133,6 +133,16 @@ bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
     return shared ? strips_of_one_row(a, l, s) : strips_in_order(a, l, axis, s);
 }
 
+const Layout *kernel_scan_layout(Arena *a, KernelPlan *p, const Type *t, int axis)
+{
+    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
+    RowStrips s;
+    const Layout *l = t->layout ? layouts_get(&p->layouts, t) : NULL;
+    bool strips = l && kernel_row_strips(a, l, axis, &s) && s.per >= LEAST_RUN && s.runs <= MOST_RUNS &&
+                  s.count <= MOST_SHARED;
+    return strips ? l : kernel_row_layout(a, p, t, axis);
+}
+
 /* Whether the part `in` of both layouts moves alike along all axes but one. */
 static bool moves_alike(const Layout *a, const Layout *b, LayoutInput in, int axis)
 {
