@@ -324,7 +324,9 @@ static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
     for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
         if (r->held <= ctas * threads * KERNEL_HELD_WORDS) return ctas;
     const int most = p->target->cluster_ctas;
-    return r->held == r->row && r->bytes == 2 * r->row && r->held <= most * threads * HELD_HALVES ? most : 0;
+    const bool halves = r->held == r->row && r->bytes == 2 * r->row &&
+                        r->bytes > (int64_t)most * WARPS * p->target->wave * BYTES_A_LANE;
+    return halves && r->held <= most * threads * HELD_HALVES ? most : 0;
 }
 
 /* The decision for one kernel, from question to question. */
