@@ -378,6 +378,7 @@ void pack_registers(Emit *, const Value *r, const char *from, DType acc);
  * belong to the scanned axis. */
 typedef struct Runs {
     int per, groups, lanes;
+    const RowStrips *strips; /* of rows; NULL: each run has a row of its own */
 } Runs;
 bool runs_of(const Layout *, int axis, Runs *); /* false: the layout does not count positions in order */
 void scan_runs(Emit *, const Instr *, const Layout *, int axis, Runs *); /* the same, or an internal error */

@@ -280,6 +280,18 @@ const Layout *kernel_stages_registers(Session *, const KernelPlan *, const Instr
 /* The layout for a scan or a sort along `axis`: each thread holds a run of consecutive elements. The next run
  * is in the next lane, and after the last lane in the next warp. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
+/* Rows in strips, as accesses of lanes have them: registers have `runs` runs of `per` elements, and a run of
+ * each of `lanes` lanes makes a strip. Either a warp has whole rows, and before[r] is the run of the strip
+ * before that of run r, or -1. Or all warps share one row of `count` strips (before: NULL), and run r of warp
+ * w belongs to strip place[r] + of_warp[w]. False: the layout has no such rows along the axis. */
+typedef struct RowStrips {
+    int per, runs, lanes, count;
+    int32_t *before, *place, *of_warp;
+} RowStrips;
+bool kernel_row_strips(Arena *, const Layout *, int axis, RowStrips *);
+/* The layout of a scan: that which the operand has, if its rows are in strips, for each of which lanes then
+ * exchange sums; else that of kernel_row_layout, to which all elements go through shared memory. */
+const Layout *kernel_scan_layout(Arena *, KernelPlan *, const Type *, int axis);
 /* The elements of a row that one thread sorts in registers at most. */
 enum { KERNEL_MOST_SORTED = 64 };
 /* Whether topk sorts the row instead of looking for one element after the other. */
@@ -433,6 +445,9 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 typedef enum RowBlockWay { ROWS_DIRECTLY, ROWS_AS_PIECE, ROWS_APART } RowBlockWay;
 RowBlockWay kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
+/* The same of rows that are worked through in parts, each of which knows where it lies (keep_rows.c):
+ * positions and gathers by them do not prevent it. */
+RowStartAccess kernel_row_start_of_parts(const Func *, const KernelPlan *);
 /* Whether runs of n elements, from multiples of n, are in registers side by side, and runs in lanes so. */
 bool kernel_row_runs(const Layout *, int n);
 /* The layout of such rows: neighbouring words are in neighbouring lanes, and there is room for what lies

@@ -7,7 +7,7 @@
 #include "ir/hints.h"
 #include "runtime/choice/chooser.h"
 
-enum { MOST_HINTS = 2 }; /* warps, occupancy */
+enum { MOST_HINTS = 3 }; /* warps, occupancy, cluster */
 
 /* Not where a choice has to depend on the launch alone, or the source is taken as it stands, as that of
  * copies is. */

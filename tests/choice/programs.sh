@@ -45,6 +45,18 @@ kernel states(in f16 X[B, T, C], in f32 A[C, 16], in f32 W[C, 16], out f16 Y[B, 
 }
 KERNEL
 takes TC=8 "$work/states.tile" states B=8 T=512 C=2048
+# Rows that begin anywhere and stay in shared memory, of a kernel that lists nothing: as one that lists warps and CTAs.
+cat >"$work/norm.tile" <<'KERNEL'
+kernel norm(in f16 X[M, N], in f16 W[N], in f16 B[N], out f16 Y[M, N]) grid (M)
+{
+    let r = program_id();
+    let x = f32(load(X[r, :]));
+    let d = x - sum(x, axis = 0) / f32(N);
+    let v = sum(d * d, axis = 0) / f32(N);
+    store(Y[r, :], f16(d * rsqrt(v + 1e-5) * f32(load(W[:])) + f32(load(B[:]))));
+}
+KERNEL
+takes "warps=8, cluster=1" "$work/norm.tile" norm M=6973 N=19247
 sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
 grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64

@@ -31,8 +31,12 @@ bool runs_of(const Layout *l, int axis, Runs *r)
 
 void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
 {
-    if (!runs_of(l, axis, r))
-        ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
+    RowStrips *s = arena_new(&e->s->arena, RowStrips);
+    *r = (Runs){ 0 };
+    if (runs_of(l, axis, r)) return;
+    if (i->op != OP_SCAN && kernel_row_strips(&e->s->arena, l, axis, s))
+        *r = (Runs){ s->per, s->runs, s->lanes, s };
+    else ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
 /* A scan that is being emitted. `run` is the array of all registers. `before` has, for each run, the
@@ -44,6 +48,8 @@ typedef struct Scan {
     bool back;
     DType acc;
     const char *type, *run, *before, *none;
+    const char
+        *strip; /* by run: the combination of all lanes' runs of its strip, then of all strips up to it */
     Runs w;
 } Scan;
 
@@ -96,6 +102,99 @@ static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const c
     line(e, "if ((lane & %d) != %d) %s[g] = %s;", lanes - 1, s->back ? lanes - 1 : 0, s->before, y);
 }
 
+/* Takes what the last lane of a strip has combined, which is all of the strip. */
+static void take_strip(Emit *e, const Scan *s, const char *total, const char *shuffle)
+{
+    int lanes = s->w.lanes;
+    const char *last = s->back ? str(e, "(lane & %d)", ~(lanes - 1)) : str(e, "(lane | %d)", lanes - 1);
+    if (lanes == 1) line(e, "%s[g] = %s;", s->strip, end_of_run(e, s));
+    else line(e, "%s[g] = %s(%s, %s);", s->strip, shuffle, total, last);
+}
+
+/* Combines what is before each run with the strips before its own. */
+static void join_strips(Emit *e, const Scan *s)
+{
+    for (int k = 0; k < s->w.groups; k++) {
+        int g = s->back ? s->w.groups - 1 - k : k, from = s->back ? -1 : s->w.strips->before[g];
+        for (int h = g; h < s->w.groups && s->back; h++)
+            if (s->w.strips->before[h] == g) from = h;
+        if (from < 0) continue;
+        const char *all = str(e, "%s[%d]", s->strip, from), *before = str(e, "%s[%d]", s->before, g),
+                   *own = str(e, "%s[%d]", s->strip, g);
+        line(e, "%s = %s;", before, joined(e, s, all, before));
+        line(e, "%s = %s;", own, joined(e, s, all, own));
+    }
+}
+
+/* cells: of each lane of a warp, those of so many strips that follow each other. Each becomes the combination
+ * of all strips up to it. */
+static void scan_strips(Emit *e, const Scan *s, const char *cell, int cells, const char *shuffle)
+{
+    const int wave = e->target->wave;
+    const char *total = tmp(e, "total"), *y = tmp(e, "y"), *sum = tmp(e, "sum");
+    for (int k = 1; k < cells; k++) {
+        const char *at = str(e, "%s[%d]", cell, s->back ? cells - 1 - k : k),
+                   *from = str(e, "%s[%d]", cell, s->back ? cells - k : k - 1);
+        line(e, "%s = %s;", at, joined(e, s, from, at));
+    }
+    line(e, "%s %s = %s[%d];", s->type, total, cell, s->back ? 0 : cells - 1);
+    directive(e, "#pragma unroll");
+    line(e, "for (int apart = 1; apart <= %d; apart *= 2) {", wave / 2);
+    e->indent++;
+    line(e, "const %s %s = %s(%s, lane %s apart);", s->type, y, shuffle, total, s->back ? "+" : "-");
+    line(e, "const %s %s = %s;", s->type, sum, joined(e, s, y, total));
+    if (s->back) line(e, "if (lane + apart < %d) %s = %s;", wave, total, sum);
+    else line(e, "if (lane >= apart) %s = %s;", total, sum);
+    end_block(e);
+    const char *others = tmp(e, "others");
+    line(e, "const %s %s = %s(%s, lane %s 1);", s->type, others, shuffle, total, s->back ? "+" : "-");
+    if (s->back) line(e, "if (lane < %d) {", wave - 1);
+    else line(e, "if (lane > 0) {");
+    e->indent++;
+    for (int k = 0; k < cells; k++) {
+        const char *at = str(e, "%s[%d]", cell, k);
+        line(e, "%s = %s;", at, joined(e, s, others, at));
+    }
+    end_block(e);
+}
+
+/* The same for strips of one row that all warps share: each writes the totals of its own, and reads all. */
+static void join_strips_of_warps(Emit *e, const Scan *s, const char *shuffle)
+{
+    const RowStrips *r = s->w.strips;
+    const int wave = e->target->wave, step = s->back ? 1 : -1;
+    int cells = 1;
+    while (cells * wave < r->count) cells *= 2;
+    const DType in = s->acc == DT_BOOL ? DT_U8 : s->acc;
+    scratch(e, r->count * ctype_bytes(in));
+    const char *sh = shared_pointer(e, ctype(in), 0), *cell = tmp(e, "cell"), *first = tmp(e, "first");
+    line(e, "const int %s = %s;", first, entry_text(e, r->of_warp, (int)layout_warps(s->l), "warp"));
+    barrier(e);
+    line(e, "if (lane == 0) {");
+    e->indent++;
+    for (int g = 0; g < r->runs; g++) line(e, "%s[%s + %d] = %s[%d];", sh, first, r->place[g], s->strip, g);
+    end_block(e);
+    barrier(e);
+    line(e, "%s %s[%d];", s->type, cell, cells);
+    for (int k = 0; k < cells; k++)
+        line(e, "%s[%d] = lane * %d + %d < %d ? %s[lane * %d + %d] : %s;", cell, k, cells, k, r->count, sh,
+            cells, k, s->none);
+    scan_strips(e, s, cell, cells, shuffle);
+    for (int g = 0; g < r->runs; g++) {
+        const char *at = tmp(e, "at"), *all = tmp(e, "all"), *before = str(e, "%s[%d]", s->before, g);
+        line(e, "const int %s = %s + %d;", at, first, r->place[g] + step);
+        line(e, "%s %s = %s;", s->type, all, s->none);
+        for (int k = 0; k < cells; k++) {
+            const char *of = str(e, "%s(%s[%d], %s / %d)", shuffle, cell, k, at, cells);
+            const char *y = tmp(e, "y");
+            line(e, "const %s %s = %s;", s->type, y, of);
+            line(e, "if (%s >= 0 && %s < %d && %s %% %d == %d) %s = %s;", at, at, r->count, at, cells, k, all,
+                y);
+        }
+        line(e, "%s = %s;", before, joined(e, s, all, before));
+    }
+}
+
 /* Adds the combination of the warps before this one, through shared memory. */
 static void scan_across_warps(Emit *e, const Scan *s)
 {
@@ -135,7 +234,7 @@ static void scan_across_warps(Emit *e, const Scan *s)
 /* Combines what is before each run with its elements. */
 static void join_runs(Emit *e, const Scan *s, int n)
 {
-    scan_across_warps(e, s);
+    if (!s->w.strips) scan_across_warps(e, s);
     begin_unrolled(e, "i", n);
     const char *before = str(e, "%s[i / %d]", s->before, s->w.per);
     line(e, "%s[i] = %s;", s->run, joined(e, s, before, str(e, "%s[i]", s->run)));
@@ -157,6 +256,7 @@ void emit_scan(Emit *e, Instr *i)
     s.before = tmp(e, "before");
     scan_runs(e, i, s.l, s.axis, &s.w);
     line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
+    if (s.w.strips) line(e, "%s %s[%d];", s.type, s.strip = tmp(e, "strip"), s.w.groups);
     begin_unrolled(e, "i", n);
     Index *r = index_variable(e, "i");
     const char *cond = inside_tile(e, s.l, r),
@@ -169,7 +269,10 @@ void emit_scan(Emit *e, Instr *i)
     const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(s.acc)));
     line(e, "%s[g] = %s;", s.before, s.none);
     scan_across_lanes(e, &s, total, shuffle, whole);
+    if (s.w.strips) take_strip(e, &s, total, shuffle);
     end_block(e);
+    if (s.w.strips && s.w.strips->before) join_strips(e, &s);
+    else if (s.w.strips) join_strips_of_warps(e, &s, shuffle);
     if (!whole) join_runs(e, &s, n);
     pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
 }

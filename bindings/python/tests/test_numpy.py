@@ -555,6 +555,31 @@ class Package(unittest.TestCase):
         )
         subprocess.run([sys.executable, "-c", code], check=True)
 
+    def test_several_given_outputs(self):
+        """A tuple of outputs goes the short way, as one output does, if it is as those that are allocated."""
+        text = (
+            "kernel both(in f32 X[M, N], out f32 Y[M, N], out f32 S[M]) grid (M)\n{\n"
+            "    let r = program_id();\n    let x = load(X[r, :]);\n    let s = sum(x, drop = true);\n"
+            "    store(S[r], s);\n    store(Y[r, :], x + s);\n}\n"
+        )
+        both = tile.loads(text)["both"]
+        x = np.arange(24, dtype=np.float32).reshape(3, 8)
+        given = np.empty_like(x), np.empty(3, np.float32)
+        both(x, out=given)
+        slow, both._slow_call = both._slow_call, lambda *_: self.fail("the long way")
+        for a in given:
+            a[:] = -1
+        self.assertIs(both(X=x, out=given)[1], given[1])
+        np.testing.assert_allclose(given[1], x.sum(1))
+        np.testing.assert_allclose(given[0], x + x.sum(1, keepdims=True))
+        both._slow_call = slow
+        turned = np.empty((8, 3), np.float32).T, given[1]
+        self.assertIs(both(x, out=turned)[0], turned[0])
+        np.testing.assert_allclose(turned[0], given[0])
+        for wrong in (given[:1], (*given, given[1]), given[0], (given[1], given[0])):
+            with self.assertRaises((tile.ArgumentError, TypeError, ValueError)):
+                both(x, out=wrong)
+
     def test_dlpack(self):
         class Foreign:
             def __init__(self, array):

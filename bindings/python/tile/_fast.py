@@ -69,7 +69,7 @@ class _NumPy(_Family):
     key = ("{0}.shape", "{0}.strides", "{0}.dtype")
     test = "type({0}) is A"
     make = "E(s{n}, t{n})"
-    same = "out.shape == s0 and out.strides == q0 and out.dtype == t0"
+    same = "{0}.shape == s{1} and {0}.strides == q{1} and {0}.dtype == t{1}"
 
     def __init__(self, kernel: Any, call: Any):
         super().__init__(kernel, call)
@@ -89,7 +89,7 @@ class _Torch(_Family):
     key = ("{0}.shape", "{0}.stride()", "{0}.dtype", "{0}.device")
     test = "type({0}) is A and {0}.layout is Z and not {0}.is_neg() and not ({0}.requires_grad and G())"
     make = "E(s{n}, dtype=t{n}, device=v)"
-    same = "out.shape == s0 and out.stride() == q0 and out.dtype == t0 and out.device == v"
+    same = "{0}.shape == s{1} and {0}.stride() == q{1} and {0}.dtype == t{1} and {0}.device == v"
     address, writable = "{0}.data_ptr()", "True"
 
     def __init__(self, kernel: Any, call: Any):
@@ -162,36 +162,39 @@ def _generate(kernel: Any, family: _Family) -> str:
     context; v the device; z the descriptor of the launch on a GPU, and d its address."""
     heads, tests, key, writes = _arguments(kernel, family)
     outs = range(len(kernel._outs))
-    single = len(outs) == 1
     made = [f"o{n} = {family.make.format(n=n)}" for n in outs]
     results = ", ".join(f"o{n}" for n in outs)
     slow = f"S(self, ({''.join(f'_{j}, ' for j in range(len(heads)))})"
     lines = [
         f"def __call__(self, {''.join(heads)}{'/, ' if heads else ''}*more, out=None, stream=None, **named):",
         f"    if not (more or named) and stream is None{''.join(' and ' + t for t in tests)}"
-        f"{'' if single else ' and out is None'}:",
+        f"{'' if len(outs) else ' and out is None'}:",
         f"        pool = P.get(({', '.join(key)}{',' if key else ''}))",
         "        if pool is not None:",
         "            try: plan = pool.pop()",
         "            except IndexError: plan = pool.make()",
         f"            w, i, f, h, a, c, v, z, d{''.join(f', s{n}, q{n}, t{n}' for n in outs)} = plan",
     ]
-    if single:
-        same = f"{family.test.format('out')} and {family.same} and {family.writable.format('out')}"
+    if len(outs):
+        # Several outputs are a tuple, whose length no kernel with one output has to ask for.
+        several = f"type(out) is tuple and len(out) == {len(outs)} and "
+        names = ["out"] if len(outs) == 1 else [f"out[{n}]" for n in outs]
+        same = " and ".join(
+            f"{family.test.format(o)} and {family.same.format(o, n)} and {family.writable.format(o)}"
+            for n, o in enumerate(names)
+        )
         lines += [
-            f"            if out is None: {made[0]}",
-            f"            elif {same}: o0 = out",
+            f"            if out is None: {'; '.join(made)}",
+            f"            elif {several if len(outs) > 1 else ''}{same}: {results} = out",
             f"            else: return {slow}, (), out, None, named)",
         ]
-    else:
-        lines += ["            " + m for m in made]
     lines += ["            " + text for text in writes]
     lines += [
         "            if z is not None: z[1] = C(v).cuda_stream",
         "            status = L(h, a, N, d)",
         "            pool.append(plan)",
         # A launch of the same key may need a workspace, for an address of another alignment: it has done nothing.
-        f"            if status == {_lib.ERROR_WORKSPACE}: return {slow}, (), {'out' if single else 'None'}, None, named)",
+        f"            if status == {_lib.ERROR_WORKSPACE}: return {slow}, (), out, None, named)",
         "            if status: c._check(status)",
         f"            return {results if len(outs) else 'None'}",
         f"    return {slow}, more, out, stream, named)",

@@ -27,6 +27,9 @@ enum {
     /* The same of longer rows: a lane has up to twice as much of the row before a CTA has more, of which a
      * multiprocessor holds one alone. */
     HALF_WARPS = 16,
+    /* Elements of 2 bytes of one row for each lane of the largest cluster with a warp for each SIMD:
+     * registers hold them as words, and widen them again behind each reduction. */
+    HELD_HALVES = 88,
     MOST_STEPS = 256,  /* operations between a load and a store, as far as they are followed */
     WORD_WARPS = 10,   /* of a CTA by itself for a row that is accessed by words (row_start.c) */
     ACCESS = 16,       /* bytes of a lane */
@@ -296,6 +299,12 @@ static int warps_of(
             warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
         for (*ctas = 2; *ctas < most && warps > (int64_t)*ctas * WARPS; *ctas *= 2) {}
     }
+    /* Where all CTAs share an aligned row, a lane has up to twice as much of it before CTAs have more warps.
+     */
+    const int64_t held = r->row ? r->held * (r->bytes / r->row) : 0;
+    if (*ctas == most && !r->odd && !words->bytes && warps > (int64_t)*ctas * WARPS &&
+        held <= (int64_t)*ctas * WARPS * p->target->wave * 2 * BYTES_A_LANE)
+        warps = (int64_t)*ctas * WARPS;
     int most_warps = warps > (int64_t)*ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
     while (each < most_warps && (int64_t)each * *ctas < warps) each *= 2;
     if (each == WARPS && !((words->leads || wide_beside(words)) && words->weights > 1) &&
@@ -314,7 +323,10 @@ static int ctas_of_simds(const ClusterRows *r, const KernelPlan *p)
     if (r->least != r->bytes) return 0; /* narrower elements change lanes, which few layouts allow */
     for (int ctas = 1; ctas <= p->target->cluster_ctas; ctas *= 2)
         if (r->held <= ctas * threads * KERNEL_HELD_WORDS) return ctas;
-    return 0;
+    const int most = p->target->cluster_ctas;
+    const bool halves = r->held == r->row && r->bytes == 2 * r->row &&
+                        r->bytes > (int64_t)most * WARPS * p->target->wave * BYTES_A_LANE;
+    return halves && r->held <= most * threads * HELD_HALVES ? most : 0;
 }
 
 /* The decision for one kernel, from question to question. */

@@ -188,9 +188,9 @@ static void fix_reduced(Layouter *c, Instr *i)
 
 static void fix_scanned(Layouter *c, Instr *i)
 {
-    const Layout *l =
-        kernel_row_layout(&c->s->arena, c->p, ir_operand(i, 0)->type, (int)ir_attr_int(i, ATTR_AXIS, 0));
-    if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
+    const Type *t = ir_operand(i, 0)->type;
+    const Layout *l = kernel_scan_layout(&c->s->arena, c->p, t, (int)ir_attr_int(i, ATTR_AXIS, 0));
+    if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, t));
     layouter_need(c, i, 0, l);
     layouter_result_in(c, i, 0, l);
 }

@@ -34,6 +34,115 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
 }
 
+/* Where a register of lane 0 of warp 0 is along the axis, if it is in the row of `row`, else -1. */
+static int32_t place_in_row(const Layout *l, int axis, int reg, const int32_t *row)
+{
+    int32_t c[TILE_MAX_RANK];
+    layout_element(l, (uint32_t)reg, 0, 0, 0, c);
+    for (int d = 0; d < l->rank; d++)
+        if (d != axis && c[d] != row[d]) return -1;
+    return c[axis];
+}
+
+/* Whether neighbouring lanes have runs side by side; finds how many. Other lanes have rows of their own. */
+static bool strips_of_lanes(const Layout *l, int axis, RowStrips *s)
+{
+    int32_t c[TILE_MAX_RANK], row[TILE_MAX_RANK];
+    bool ok = l->separable && layout_blocks(l) == 1;
+    layout_element(l, 0, 0, 0, 0, row);
+    for (s->lanes = 1; s->lanes < (int)layout_lanes(l); s->lanes *= 2) {
+        bool beside = true;
+        layout_element(l, 0, (uint32_t)s->lanes, 0, 0, c);
+        for (int d = 0; d < l->rank; d++) beside &= c[d] == row[d] + (d == axis ? s->lanes * s->per : 0);
+        if (!beside) break;
+    }
+    for (int b = s->lanes; b < (int)layout_lanes(l); b *= 2) {
+        layout_element(l, 0, (uint32_t)b, 0, 0, c);
+        ok = ok && c[axis] == 0;
+    }
+    return ok;
+}
+
+/* The runs of registers, each of one row, and in which strips these and the warps are. */
+static bool strips_of_registers(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    const int strip = s->per * s->lanes;
+    bool ok = true;
+    s->place = arena_array(a, int32_t, (size_t)s->runs);
+    s->of_warp = arena_array(a, int32_t, layout_warps(l));
+    for (int r = 0; r < s->runs; r++) {
+        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
+        for (int k = 0; k < s->per; k++)
+            ok = ok && place_in_row(l, axis, r * s->per + k, row) == row[axis] + k;
+        ok = ok && row[axis] % strip == 0;
+        s->place[r] = row[axis] / strip;
+    }
+    for (uint32_t w = 0; w < layout_warps(l); w++) {
+        layout_element(l, 0, 0, w, 0, row);
+        ok = ok && row[axis] % strip == 0;
+        s->of_warp[w] = row[axis] / strip;
+    }
+    return ok;
+}
+
+/* For warps that have whole rows: which strip is before which. */
+static bool strips_in_order(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    s->before = arena_array(a, int32_t, (size_t)s->runs);
+    for (int r = 0; r < s->runs; r++) {
+        layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
+        s->before[r] = -1;
+        for (int q = 0; q < r; q++)
+            if (place_in_row(l, axis, q * s->per, row) == row[axis] - s->per * s->lanes) s->before[r] = q;
+        if (row[axis] && s->before[r] < 0) return false;
+    }
+    return true;
+}
+
+/* Whether all registers of all warps have the strips of one row, each strip once. */
+static bool strips_of_one_row(Arena *a, const Layout *l, RowStrips *s)
+{
+    s->count = s->runs * (int)layout_warps(l);
+    bool *seen = arena_array(a, bool, (size_t)s->count), one = s->lanes == (int)layout_lanes(l);
+    for (int d = 0, wide = 0; d < l->rank; d++) {
+        wide += l->cover[d] > 1;
+        one = one && wide <= 1;
+    }
+    for (int r = 0; r < s->runs && one; r++)
+        for (uint32_t w = 0; w < layout_warps(l) && one; w++) {
+            const int32_t at = s->place[r] + s->of_warp[w];
+            one = at < s->count && !seen[at];
+            if (one) seen[at] = true;
+        }
+    return one;
+}
+
+bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
+{
+    int32_t row[TILE_MAX_RANK];
+    int n = (int)layout_regs(l);
+    bool shared = false;
+    *s = (RowStrips){ .per = 1 };
+    layout_element(l, 0, 0, 0, 0, row);
+    while (s->per < n && place_in_row(l, axis, s->per, row) == s->per) s->per++;
+    s->runs = n / s->per;
+    if (n % s->per || !strips_of_lanes(l, axis, s) || !strips_of_registers(a, l, axis, s)) return false;
+    for (uint32_t w = 0; w < layout_warps(l); w++) shared |= s->of_warp[w] > 0;
+    return shared ? strips_of_one_row(a, l, s) : strips_in_order(a, l, axis, s);
+}
+
+const Layout *kernel_scan_layout(Arena *a, KernelPlan *p, const Type *t, int axis)
+{
+    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
+    RowStrips s;
+    const Layout *l = t->layout ? layouts_get(&p->layouts, t) : NULL;
+    bool strips = l && kernel_row_strips(a, l, axis, &s) && s.per >= LEAST_RUN && s.runs <= MOST_RUNS &&
+                  s.count <= MOST_SHARED;
+    return strips ? l : kernel_row_layout(a, p, t, axis);
+}
+
 /* Whether the part `in` of both layouts moves alike along all axes but one. */
 static bool moves_alike(const Layout *a, const Layout *b, LayoutInput in, int axis)
 {

@@ -27,6 +27,7 @@ typedef struct RowStarts {
     int weights;        /* vectors of one dimension */
     int align;          /* bytes of which all rows begin at multiples */
     int64_t begin, row; /* row_begin of the last access; the bytes of a row */
+    bool places;        /* positions along the row are allowed, and gathers from inputs */
     bool begun, odd, mixed, stores, ok;
 } RowStarts;
 
@@ -75,6 +76,15 @@ static bool access_fits(RowStarts *x, const Instr *i)
     return true;
 }
 
+/* Whether it is computed from where an element is, which whoever allows this knows in each row. Random
+ * numbers are computed for several neighbours together. */
+static bool of_place(const RowStarts *x, const Instr *i)
+{
+    MemParts m;
+    bool gathers = i->op == OP_GATHER && ir_mem_parts(i, &m) && !m.token && !m.token_out;
+    return x->places && (i->op == OP_ARANGE || gathers);
+}
+
 static void visit(void *user, Instr *i)
 {
     RowStarts *x = user;
@@ -84,16 +94,17 @@ static void visit(void *user, Instr *i)
     for (int k = 0; k < i->n_operands; k++) rows |= kernel_is_row_tile(ir_operand(i, k)->type);
     if (i->n_blocks) x->ok = false;
     if (!rows || !x->ok) return;
-    if (i->op == OP_LOAD || i->op == OP_STORE) x->ok = access_fits(x, i);
+    if (x->places && op_family(i->op) == OPS_RANDOM) x->ok = false;
+    else if (i->op == OP_LOAD || i->op == OP_STORE) x->ok = access_fits(x, i);
     else
-        x->ok = op_has(i->op, OPF_ELEM) || i->op == OP_CAST || i->op == OP_BROADCAST || i->op == OP_SPLAT ||
-                i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN ||
-                i->op == OP_ARGMAX || i->op == OP_ARGMIN;
+        x->ok = op_has(i->op, OPF_ELEM) || of_place(x, i) || i->op == OP_CAST || i->op == OP_BROADCAST ||
+                i->op == OP_SPLAT || i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX ||
+                i->op == OP_REDUCE_MIN || i->op == OP_ARGMAX || i->op == OP_ARGMIN;
 }
 
-RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
+static RowStartAccess row_start(const Func *f, const KernelPlan *p, bool places)
 {
-    RowStarts x = { .f = f, .p = p, .ok = true };
+    RowStarts x = { .f = f, .p = p, .ok = true, .places = places };
     ir_walk(f->body, visit, &x);
     /* Rows that all begin at multiples of 16 bytes are accessed by whole vectors, from their start on. Of
      * tensors whose rows are known to begin at other distances, most rows are stored across words. */
@@ -104,6 +115,10 @@ RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
     int word = WORD * x.bytes / x.least, unit = x.align > word ? x.align : word;
     return (RowStartAccess){ x.bytes, x.least, unit, x.weights, x.align < unit };
 }
+
+RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p) { return row_start(f, p, false); }
+
+RowStartAccess kernel_row_start_of_parts(const Func *f, const KernelPlan *p) { return row_start(f, p, true); }
 
 bool kernel_row_runs(const Layout *l, int n)
 {

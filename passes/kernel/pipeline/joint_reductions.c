@@ -54,6 +54,9 @@ static bool may_move(const Joint *j, const Instr *i)
     if (i->n_blocks) return false;
     if (i->op == OP_LOAD)
         return !kernel_kept(i) && ir_mem_parts(i, &m) && !m.token && j->f->params[m.param].kind == PARAM_IN;
+    /* Words that are pinned so that they are widened again behind a reduction. */
+    if (i->op == OP_OPAQUE)
+        return !ir_attr_int(i, ATTR_ANEW, 0) && ir_operand(i, 0)->def && !kernel_kept(ir_operand(i, 0)->def);
     if (!(op_info[i->op].flags & OPF_PURE)) return false;
     bool scalars = i->n_results > 0;
     for (int k = 0; k < i->n_results; k++) scalars = scalars && i->results[k].type->kind == TYPE_SCALAR;

@@ -91,3 +91,22 @@ bool keep_find_parts(Keep *k, int bytes)
     }
     return false;
 }
+
+Value *keep_unknown(Builder *b, DType t, int64_t n)
+{
+    Value *v = ir_const_int(b, t, n);
+    return ir_emit(b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL);
+}
+
+Value *keep_places(Keep *k, Builder *b, const Instr *arange, int p)
+{
+    const DType dt = arange->results[0].type->dtype;
+    const Type *t = type_tile(k->c->s, dt, 1, &k->chunk);
+    const int64_t begin = ir_attr_int(arange, ATTR_START, 0) + p * (int64_t)k->chunk,
+                  start = k->start.leads ? 0 : begin;
+    Value *at = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, start)), &t, 1));
+    if (!k->start.leads) return at;
+    Value *from = keep_unknown(b, dt, begin);
+    from = ir_result(ir_build_raw(b, OP_SPLAT, &from, 1, NO_ATTRS, &t, 1));
+    return ir_bin(b, OP_ADD, at, from);
+}

@@ -24,12 +24,12 @@
 #include <math.h>
 
 enum {
-    VECTOR = 16,        /* bytes of the widest access of a thread */
-    BESIDE = 40,        /* registers of a thread that holds no row: addresses, a part of it and of weights */
-    SHIFTED = 64,       /* the same where weights are shifted, from two vectors each */
-    AHEAD = 32,         /* registers beside parts of weights that run ahead */
-    SHIFTED_AHEAD = 32, /* the same where weights are shifted */
-    LEAST_ROW = 16384,  /* bytes of rows that begin anywhere: shorter ones are fast in registers */
+    VECTOR = 16,  /* bytes of the widest access of a thread */
+    BESIDE = 40,  /* registers of a thread that holds no row: addresses, a part of it and of weights */
+    SHIFTED = 64, /* the same where weights are shifted, from two vectors each, or places are asked for */
+    AHEAD = 32,   /* registers beside parts of weights that run ahead */
+    SHIFTED_AHEAD = 32,   /* the same where weights are shifted */
+    LEAST_ROW = 16384,    /* bytes of rows that begin anywhere: shorter ones are fast in registers */
     LEAST_BESIDE = 24576, /* the same beside two vectors of weights or more, which are shifted */
     EXCHANGE = 2048,      /* bytes of shared memory beside the rows, for sums */
 };
@@ -53,8 +53,9 @@ static bool whole_row(const Keep *k, const Instr *i)
     int64_t off;
     int axis, unit = kernel_unit_axis(k->c->f, i, &axis);
     if (!ir_mem_parts(i, &m) || m.mask || m.pad || unit < 0 || axis != 0 || ir_attr(i, ATTR_STEPS) ||
-        ir_attr(i, ATTR_ORDER) || ir_attr(i, ATTR_SHIFTED) || ir_attr_int(i, ATTR_BULK, 0) ||
-        ir_attr_int(i, ATTR_MASKED, 1) || ir_adds(i) || !ir_is_const(m.idx[unit], &off) || off)
+        ir_attr(i, ATTR_ORDER) || (ir_attr(i, ATTR_SHIFTED) && !k->start.leads) ||
+        ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_MASKED, 1) || ir_adds(i) ||
+        !ir_is_const(m.idx[unit], &off) || off)
         return false;
     const Param *p = &k->c->f->params[m.param];
     if (i->op == OP_LOAD && (m.token || p->kind != PARAM_IN)) return false;
@@ -69,15 +70,15 @@ static bool reduces_row(const Instr *i)
 }
 
 /* Whether each part of the tile is computed from where it lies: positions, and what follows from them alone.
- * Where rows begin within a vector, positions of the first part differ from row to row. */
-static bool of_positions(const Keep *k, const Value *v)
+ */
+static bool of_positions(const Value *v)
 {
     const Instr *d = v->def;
-    return d && (d->op == OP_SPLAT || (!k->start.leads && (d->op == OP_ARANGE || op_is_elementwise(d->op))));
+    return d && (d->op == OP_SPLAT || d->op == OP_ARANGE || op_is_elementwise(d->op));
 }
 
 /* Whether the operation can be done part by part. */
-static bool by_parts(const Keep *k, const Instr *i)
+static bool by_parts(Keep *k, const Instr *i)
 {
     MemParts m;
     bool wide = false;
@@ -90,13 +91,14 @@ static bool by_parts(const Keep *k, const Instr *i)
         }
         wide = true;
         if (v->type->layout ? !layout_equal(layouts_get(&k->c->p->layouts, v->type), k->whole)
-                            : !of_positions(k, v))
+                            : !of_positions(v))
             return false;
         if (v->type->dtype == DT_BOOL && i->op == OP_LOAD) return false;
     }
     if (!wide) return !i->n_blocks;
-    if (i->op == OP_ARANGE) return !k->start.leads;
-    if (i->op == OP_GATHER) return !k->start.leads && ir_mem_parts(i, &m) && !m.token;
+    k->places |= i->op == OP_ARANGE;
+    if (i->op == OP_ARANGE) return true;
+    if (i->op == OP_GATHER) return ir_mem_parts(i, &m) && !m.token;
     if (i->op == OP_LOAD || i->op == OP_STORE) return whole_row(k, i);
     return reduces_row(i) || hoist_silent(i) || (op_has(i->op, OPF_ELEM | OPF_PURE) && i->n_results == 1);
 }
@@ -155,6 +157,7 @@ static void at_part(Keep *k, Instr *i, int p)
     ir_mem_parts(i, &m);
     for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
     ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
+    ir_del_attr(i, ATTR_SHIFTED);
     if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_unprove(k->c->s, i);
     for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
         if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
@@ -168,26 +171,30 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     Value *done = value_map_get(&k->map[p], v);
     const Instr *d = v->def;
     if (done != v || !is_wide(k, v->type)) return done;
+    if (d->op == OP_ARANGE) {
+        Value *at = keep_places(k, b, d, p);
+        value_map_set(&k->map[p], v, at);
+        return at;
+    }
     for (int n = 0; d->op != OP_LOAD && n < d->n_operands; n++) part_of(k, b, ir_operand(d, n), p);
     Instr *i = ir_clone(b, d, &k->map[p]);
     i->results[0].type =
         v->type->layout ? part_type(k, v->type->dtype) : type_tile(k->c->s, v->type->dtype, 1, &k->chunk);
     if (i->op == OP_LOAD) at_part(k, i, p);
-    if (i->op == OP_ARANGE)
-        ir_set_attr(k->c->s, i, a_int(ATTR_START, ir_attr_int(d, ATTR_START, 0) + p * (int64_t)k->chunk));
+    if (i->op == OP_GATHER && k->start.leads) ir_unprove(k->c->s, i);
     return ir_result(i);
 }
 
-/* v, with `none` where a place of the part does not compare so. Where a row begins within a vector, its parts
- * begin some elements earlier than they say (emit_row_start.c), so that no range of places may decide it. */
+/* v, with `none` where a place of the part does not compare so. Where a row begins within a vector, no range
+ * of places may decide it, as above. */
 static Value *where_place(Keep *k, Builder *b, Value *v, Op op, int64_t with, double none)
 {
     Session *s = k->c->s;
     const Type *at = type_tile(s, DT_I32, 1, &k->chunk), *in = type_tile(s, DT_BOOL, 1, &k->chunk),
                *f32 = type_tile(s, DT_F32, 1, &k->chunk), *t = v->type;
-    Value *end = ir_const_int(b, DT_I32, with), *neutral = ir_const_float(b, DT_F32, none);
+    Value *end = k->start.leads ? keep_unknown(b, DT_I32, with) : ir_const_int(b, DT_I32, with),
+          *neutral = ir_const_float(b, DT_F32, none);
     Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
-    if (k->start.leads) end = ir_emit(b, OP_OPAQUE, &end, 1, NO_ATTRS, NULL);
     end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
     neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
     Value *inside = ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
@@ -382,7 +389,7 @@ static int ctas_with_rows(const Keep *k)
     int64_t most = t->sm_threads / (p->warps * t->wave);
     if (n > most) n = most;
     if (n > t->sm_ctas) n = t->sm_ctas;
-    int beside = k->start.bytes && k->start.weights ? SHIFTED : BESIDE;
+    int beside = k->start.bytes && (k->start.weights || k->places) ? SHIFTED : BESIDE;
     while (n > 1 && hoist_registers_at(p, (int)n) < beside) n--;
     return k->bytes + EXCHANGE > t->shared_bytes ? 0 : (int)n;
 }
@@ -423,7 +430,7 @@ static bool find(Keep *k)
     KernelPlan *p = c->p;
     const Value *row = ir_operand(c->reductions.data[0], 0);
     if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1) return false;
-    k->start = kernel_row_start(c->f, p);
+    k->start = kernel_row_start_of_parts(c->f, p);
     if (k->start.bytes) { /* by vectors, whatever the words are by which registers would hold them */
         k->start.unit = VECTOR;
         k->start.leads = true;

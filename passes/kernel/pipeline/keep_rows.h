@@ -18,7 +18,8 @@ typedef struct Keep {
     uint32_t *seen;                /* by value: the segment that needs it */
     ValueMap map[KEEP_MOST_PARTS]; /* the parts of values in this segment */
     int64_t bytes;                 /* of a CTA's rows */
-    bool ok, many;                 /* many: more parts than there may be; more threads would do */
+    bool ok, many, places; /* many: more parts than there may be; more threads would do. places: of elements
+                              along the row are asked for */
 } Keep;
 
 /* Finds the smallest part for which a thread has an access of a row, or 16 bytes. `bytes`: of an element.
@@ -26,3 +27,9 @@ typedef struct Keep {
 bool keep_find_parts(Keep *, int bytes);
 /* Parts of rows that begin anywhere: a vector for each thread, from the aligned address before the row on. */
 bool keep_find_vectors(Keep *);
+/* A number of which no later pass knows anything. */
+Value *keep_unknown(Builder *, DType, int64_t n);
+/* Positions of part `p`. Where a row begins within a vector, its parts begin some elements earlier than they
+ * say (emit_row_start.c), so that no range of places may be known: those of a part would lie behind those of
+ * the part before. */
+Value *keep_places(Keep *, Builder *, const Instr *arange, int p);

@@ -22,7 +22,7 @@
  * steps differ between programs, stores and loops of other lengths under a condition that differs; kernels
  * with hints for a cluster, a placement (remap) or a written schedule, which are about programs as they are.
  * Without the hint `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each
- * other without a cost; programs with loops, unless all their lengths differ; windows that become gathers. */
+ * other without a cost; programs with loops, unless all their lengths differ; tiles that it would gather. */
 #include "passes/tile/program/pack.h"
 #include "ir/layout/layout.h"
 
@@ -219,8 +219,7 @@ static bool apply(Pack *p, bool guard)
     p->forms = arena_array(p->c->scratch, PackForm, p->values);
     p->ranges = ranges_new(p->f);
     p->dead = (InstrList){ 0 };
-    p->indexed = 0;
-    p->along = 0;
+    p->indexed = p->chosen = p->along = 0;
     p->guard = NULL;
     value_map_init(&p->map, p->c->scratch);
     p->base = ir_op(&b, OP_MUL, NULL, NO_ATTRS, ir_result(id), ir_index(&b, p->n));
@@ -259,7 +258,8 @@ static bool pack(Choice *x, int64_t n)
     p->beyond = !whole && !guard;
     if (!few_behind(x, programs, guard)) return false;
     SavedBody saved = ir_body_save(x->f);
-    bool gathers = x->asked || pack_has_unlike_loops(p), done = apply(p, guard) && (gathers || !p->indexed);
+    bool any = x->asked || pack_has_unlike_loops(p);
+    bool done = apply(p, guard) && (any || pack_of_windows(p, x->size.bytes));
     if (!done) ir_body_restore(x->f, &saved);
     return done;
 }
@@ -288,7 +288,7 @@ static int64_t gain(Choice *x, int axis)
     bool gathers = x->asked || pack_has_unlike_loops(&x->p);
     SavedBody saved = ir_body_save(x->f);
     x->p.n = 2;
-    bool may = apply(&x->p, false) && (gathers || !x->p.indexed);
+    bool may = apply(&x->p, false) && (gathers || pack_of_windows(&x->p, x->size.bytes));
     ir_body_restore(x->f, &saved);
     return may ? x->p.along + shared : -1;
 }

@@ -27,6 +27,7 @@ typedef struct Pack {
     Ranges *ranges;
     InstrList dead;
     int indexed;   /* windows that became gathers, scatters or atomics */
+    int chosen;    /* besides: loads of one element, of which each program has another place */
     int64_t along; /* bytes of windows that lie side by side along the last axis of their tensor */
 } Pack;
 
@@ -52,6 +53,11 @@ int64_t pack_fewest_records(const Func *);
  * which will be joined (kernel/layout/join_loads.c), as far as its own position shows: of the third or a
  * later one. 1: it takes all, or one of wider or fewer components. */
 int64_t pack_components(const Instr *);
+
+/* pack_access.c: whether the pack accesses windows, and beside them at most a few single elements whose
+ * places programs choose, such as the logit of a label beside all logits: lanes read them together. `bytes`:
+ * of the widest tile of a program. */
+bool pack_of_windows(const Pack *, int64_t bytes);
 
 /* pack_rewrite.c */
 void pack_rewrite(Pack *);

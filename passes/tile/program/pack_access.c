@@ -263,7 +263,9 @@ static void window_by_indices(Pack *p, Builder *b, Instr *i, const Window *w)
             attrs[n_attrs++] = i->attrs[k];
     }
     Instr *made = ir_build(b, op, ops, n, (Attrs){ attrs, n_attrs }, NULL, 0);
-    p->indexed++;
+    const bool one = i->op == OP_LOAD && (!axes || type_elements(ir_result(i)->type) == 1);
+    if (one) p->chosen++;
+    else p->indexed++;
     hand_over(p, i, made, i->op == OP_LOAD ? pack_permuted(b, ir_result(made), order) : NULL);
 }
 
@@ -296,4 +298,10 @@ void pack_access(Pack *p, Builder *b, Instr *i)
     if (w.kind == WINDOW_SAME && i->op == OP_STORE && !ir_adds(i)) store_one(p, b, i, &w);
     else if (w.kind == WINDOW_SAME || w.kind == WINDOW_INDEXED) window_by_indices(p, b, i, &w);
     else access_window(p, b, i, &w);
+}
+
+bool pack_of_windows(const Pack *p, int64_t bytes)
+{
+    enum { CHOSEN_BYTES = 128 }; /* of a tile beside each element whose place the program chooses */
+    return !p->indexed && bytes >= (int64_t)p->chosen * CHOSEN_BYTES;
 }

@@ -435,8 +435,8 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     int found = walk(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
-    int best = (int)(b - z->point), kept = z->tune->n ? search_kept(z, best) : best;
-    if (z->tune->n) b = &z->point[kept == best ? search_rows(z, best) : kept];
+    int best = (int)(b - z->point), kept = search_kept(z, best);
+    b = &z->point[kept == best && z->tune->n ? search_rows(z, best) : kept];
     search_close_workers(z);
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_BOUND);
     out->automatic = search_declares_auto(z);

@@ -163,12 +163,14 @@ static void add_hints(Search *z)
 {
     static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
     static const int warps[] = { 1, 2, 4, 8, 16 }, few_warps[] = { 1, 2 };
-    static const int ctas[] = { 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32 };
+    static const int ctas[] = { 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32 }, sharing[] = { 1, 2, 4, 8 };
     if (!z->p->device.model || search_on_cpu(z) || (z->tune->n && !search_has_autos(z))) return;
     if (!z->front->products && z->p->device.target->kind == TARGET_CUDA) {
         add_hint(z, "warps", warps, sizeof warps / sizeof *warps);
         if (!search_says_of_programs(z->front, z->p->bindings, z->p->n_bindings))
             add_hint(z, "occupancy", ctas, sizeof ctas / sizeof *ctas);
+        if (!z->tune->n && z->p->device.target->cluster_ctas > 1)
+            add_hint(z, "cluster", sharing, sizeof sharing / sizeof *sharing);
     }
     if (z->front->products && z->p->device.target->cluster_ctas > 1) {
         add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
