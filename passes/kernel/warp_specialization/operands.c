@@ -240,6 +240,10 @@ static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
     const Instr *l = roles_load_behind(c, v);
     int64_t from;
     MemParts m;
+    if (l && v->def->op == OP_PERMUTE && ir_operand(v->def, 0) == ir_result(l)) {
+        v = ir_result(l);
+        k_axis = 1 - k_axis;
+    }
     if (!l || v != ir_result(l) || roles_by_cp_async(c, l) || !ir_mem_parts(l, &m) ||
         roles_unit_axis(c, l) != k_axis)
         return false;

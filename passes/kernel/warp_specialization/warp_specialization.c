@@ -278,6 +278,13 @@ static bool join_windows(void *user)
     return true;
 }
 
+static bool widen_columns(void *wide)
+{
+    if (!roles_widen_columns(wide)) return false;
+    find_loads(((WideColumns *)wide)->roles);
+    return true;
+}
+
 typedef struct ProductSearch {
     bool *seen;
 } ProductSearch;
@@ -343,6 +350,7 @@ static int plan(Roles *c)
     bool four = ok && !beside_more(c) && four_have_room(c);
     int consumers = ok ? roles_warpgroups_of(c->rows, four) : 0;
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
+    if (ok) kernel_part(p, PASS_WIDE_COLUMNS, widen_columns, &(WideColumns){ c, consumers });
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_rows_fit(c, c->products.data[k], consumers);
     if (ok && roles_plan_rings(c) && roles_cp_async_gains(c)) {
         if (!roles_cp_async_rings(c)) p->cp_async_warps = 0;

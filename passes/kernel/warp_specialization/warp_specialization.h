@@ -169,6 +169,13 @@ int64_t roles_staged_bytes(Roles *);
 /* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of
  * a product beside products of more rows, some of the columns. */
 bool roles_rows_fit(Roles *, const Instr *product, int consumers);
+/* The step wide-columns (wide_columns.c): products whose columns they cannot share get more. Roles.loads are
+ * then to be found again. */
+typedef struct WideColumns {
+    Roles *roles;
+    int consumers;
+} WideColumns;
+bool roles_widen_columns(const WideColumns *);
 
 /* Merges loads of one step whose windows overlap into one load, whose parts are slices of its matrix
  * (merge_loads.c). roles_join_windows returns whether there are any, roles_part_windows undoes it,
