@@ -50,14 +50,14 @@ static int64_t shared_columns(DType d, int64_t n, int consumers)
 }
 
 /* Whether a thread holds the sums of all products at once if the product has so many columns. */
-static bool sums_fit(const Roles *c, const Instr *product, int64_t columns, int consumers)
+static bool sums_fit(const Roles *c, const Instr *product, int64_t columns)
 {
     int64_t words = 0;
     for (size_t k = 0; k < c->products.len; k++) {
         const Type *t = ir_result(c->products.data[k])->type;
         words += t->shape[0] * (c->products.data[k] == product ? columns : t->shape[1]);
     }
-    return words <= (int64_t)MOST_SUMS * 128 * consumers;
+    return words <= (int64_t)MOST_SUMS * 128 * c->consumers;
 }
 
 static Value *copy_of(Session *s, Builder *b, const Instr *i, int64_t columns)
@@ -94,13 +94,13 @@ static bool may_widen(Roles *c, const Instr *i)
            whole_columns(c->f, load, t->shape[1]) && whole_columns(c->f, store, t->shape[1]);
 }
 
-static bool widen_product(Roles *c, Instr **product, int consumers)
+static bool widen_product(Roles *c, Instr **product)
 {
     Instr *i = *product;
     if (!may_widen(c, i)) return false;
     int64_t n = ir_result(i)->type->shape[1],
-            columns = shared_columns(ir_operand(i, 0)->type->dtype, n, consumers);
-    if (columns <= n || !sums_fit(c, i, columns, consumers)) return false;
+            columns = shared_columns(ir_operand(i, 0)->type->dtype, n, c->consumers);
+    if (columns <= n || !sums_fit(c, i, columns)) return false;
     Instr *load = ir_operand(i, 1)->def, *sum = ir_operand(i, 2)->def, *store = only_store(i);
     Builder at_load = ir_after(load), at_product = ir_before(i);
     Value *right = copy_of(c->s, &at_load, load, columns), *begin = copy_of(c->s, &at_product, sum, columns),
@@ -116,17 +116,18 @@ static bool widen_product(Roles *c, Instr **product, int consumers)
     return true;
 }
 
-bool roles_widen_columns(const WideColumns *w)
+bool roles_widen_columns(void *user)
 {
-    Roles *c = w->roles;
+    Roles *c = user;
     bool changed = false;
     if (kernel_skips(c->p, PASS_WIDE_COLUMNS)) return false;
     for (size_t k = 0; k < c->products.len; k++) {
         const char *why = c->why;
-        if (roles_rows_fit(c, c->products.data[k], w->consumers)) continue;
-        if (!widen_product(c, &c->products.data[k], w->consumers)) break;
+        if (roles_rows_fit(c, c->products.data[k], c->consumers)) continue;
+        if (!widen_product(c, &c->products.data[k])) break;
         c->why = why;
         changed = true;
     }
+    if (changed) roles_find_loads(c);
     return changed;
 }
