@@ -13,10 +13,16 @@ bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
     int64_t m = a->type->shape[0], n = b->type->shape[1], each = n / consumers;
     DType d = a->type->dtype;
     if (m <= FEW_ROWS) m = 64;
-    if (m == c->rows && !c->by_columns) return true;
-    /* Of columns that lie side by side, panels of a warpgroup's own, unless one panel has all (below). */
+    if (m == c->rows && !c->by_columns && n <= WGMMA_COLUMNS) return true;
+    if (m == c->rows && !c->by_columns)
+        return roles_refuse(c, i->loc,
+            "a product of %lld x %lld: wgmma has columns in multiples of 8 up to 256, and warpgroups do not "
+            "share them",
+            (long long)m, (long long)n);
+    /* Of columns that lie side by side a warpgroup has whole panels of the stage. Narrower ones than 64
+     * columns are for products that get none otherwise (wide_columns.c). */
     bool major = roles_load_behind(c, b) && roles_k_major(c, b, 0),
-         panels = major || each % 64 == 0 || n <= 64 || is_whole_load(b);
+         panels = major || each % 64 == 0 || n <= 64 || (c->by_columns && is_whole_load(b));
     if (m == 64 && panels && roles_load_behind(c, b) && dtype_bytes(d) == 2 &&
         (consumers & (consumers - 1)) == 0 && n % consumers == 0 &&
         (roles_staged(c, i) || roles_load_behind(c, a)) && wgmma_has(d, d, each) &&
@@ -48,8 +54,13 @@ bool roles_share_columns(Roles *c)
     enum { MOST_SUMS = 224 };
     const char *why = c->why;
     int64_t words = 0;
-    for (size_t k = 0; k < c->products.len; k++) words += type_elements(ir_result(c->products.data[k])->type);
-    c->by_columns = c->rows == 64 && words > MOST_SUMS * 128 && words <= 2 * MOST_SUMS * 128;
+    bool wide = false;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Type *t = ir_result(c->products.data[k])->type;
+        words += type_elements(t);
+        wide |= t->shape[1] > WGMMA_COLUMNS;
+    }
+    c->by_columns = c->rows == 64 && (wide || words > MOST_SUMS * 128) && words <= 2 * MOST_SUMS * 128;
     for (size_t k = 0; k < c->products.len && c->by_columns; k++)
         c->by_columns =
             ir_result(c->products.data[k])->type->shape[0] == 64 && roles_rows_fit(c, c->products.data[k], 2);

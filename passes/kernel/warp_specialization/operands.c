@@ -287,12 +287,13 @@ bool roles_product_fits(Roles *c, Instr *i)
             d == DT_F32 ? "wgmma multiplies %s only as tf32" : "wgmma does not multiply %s", dtype_name(d));
     int kinst = 32 / dtype_bytes(d);
     if (m <= FEW_ROWS) m = 64;
-    if (m % 64 || n % 8 || n > 256)
+    int64_t most = m == 64 ? 2 * WGMMA_COLUMNS : WGMMA_COLUMNS; /* two warpgroups may share them */
+    if (m % 64 || n % 8 || n > most || (n > WGMMA_COLUMNS && n % 16))
         return roles_refuse(c, i->loc,
             "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in "
             "multiples of 8 up to 256",
             (long long)m, (long long)n);
-    if (!wgmma_has(d, b->type->dtype, n))
+    if (!wgmma_has(d, b->type->dtype, n > WGMMA_COLUMNS ? n / 2 : n))
         return roles_refuse(c, i->loc, "a product of %lld columns: of %s wgmma has 8, 24 or a multiple of 16",
             (long long)n, dtype_name(d));
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k)))

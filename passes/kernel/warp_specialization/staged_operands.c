@@ -52,7 +52,7 @@ static bool left_operand(Roles *c, const Instr *product, LeftOperand *l)
         return false;
     if (permute && (permute->block != product->block || ir_use_count(ir_result(permute)) != 1)) return false;
     Value *x = permute ? ir_operand(permute, 0) : t;
-    if (!is_computed_in(x, product->block) || x->type->shape[1] % 64) return false;
+    if (!is_computed_in(x, product->block) || x->type->shape[1] % (permute ? 64 : 16)) return false;
     const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
     *l = (LeftOperand){ x, layout_wgmma_shared(&c->s->arena, tile, permute ? 0 : 1, 1, 2, 0), permute };
     return l->layout != NULL;

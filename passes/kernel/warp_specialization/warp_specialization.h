@@ -62,7 +62,7 @@ typedef struct Shares {
 
 /* With fewer rows than a fragment of mma.sync has, either instruction multiplies padding and waits for
  * memory: a loaded element is used in at most 15 products. */
-enum { FEW_ROWS = 15 };
+enum { FEW_ROWS = 15, WGMMA_COLUMNS = 256 /* the most of an instruction */ };
 
 typedef struct Roles {
     Session *s;
@@ -177,8 +177,8 @@ int64_t roles_staged_bytes(Roles *);
 /* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of
  * a product beside products of more rows, some of the columns. */
 bool roles_rows_fit(Roles *, const Instr *product, int consumers);
-/* Whether two warpgroups share all products by their columns, because one has too few registers for the sums;
- * sets Roles.by_columns. */
+/* Whether two warpgroups share all products by their columns, because one has too few registers for the sums,
+ * or has no instruction of so many; sets Roles.by_columns. */
 bool roles_share_columns(Roles *);
 /* The bytes of a panel of the load's stage, of which each warpgroup multiplies whole ones; 0: any. */
 int roles_panel_bytes(Roles *, const Instr *load);
