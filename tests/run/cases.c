@@ -320,7 +320,6 @@ const Case cases[] = {
     { "gemm_residual", "M=33 N=65 K=49", NULL, "R:t S:x C:s" },
     { "gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES },
     { "gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t" },
-    { "gemm_gated", "M=72 N=304 K=136", "TM=64 TN=256 TK=64", .heavy = true },
     { "moe",
         "M=65 TOP=2 SLOTS=130 E=3 E1=4 TILES=6 K=64 N=72 | M=33 TOP=3 SLOTS=99 E=8 E1=9 TILES=16 K=96 N=40",
         "TM=64 TN=64 TK=32 TT=64 | TM=64 TN=32 TK=32 TT=16 T=bf16" },
@@ -405,8 +404,6 @@ const Case cases[] = {
     { "attention_dq", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=70 N=130 D=32",
         "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16" },
 #include "gradients_cases.def"
-    { "attention_mla", "B=1 H=2 M=70 N=140 D=128 R=64 DV=512", "TM=64 TN=64 | CAUSAL=false TM=64 TN=32 T=bf16",
-        .heavy = true },
     { "attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48",
         "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16" },
     { "attention_differential", "B=2 H=1 TWO=2 M=97 N=97 D=32 DV=64 | B=1 H=1 TWO=2 M=33 N=129 D=64 DV=48",

@@ -51,7 +51,7 @@ int roles_panel_bytes(Roles *c, const Instr *load)
 
 bool roles_share_columns(Roles *c)
 {
-    enum { MOST_SUMS = 224 };
+    enum { REGISTERS = 256, MOST_SUMS = 224 }; /* those of a thread, and those that hold sums all the time */
     const char *why = c->why;
     int64_t words = 0;
     bool wide = false;
@@ -60,7 +60,7 @@ bool roles_share_columns(Roles *c)
         words += type_elements(t);
         wide |= t->shape[1] > WGMMA_COLUMNS;
     }
-    c->by_columns = c->rows == 64 && (wide || words > MOST_SUMS * 128) && words <= 2 * MOST_SUMS * 128;
+    c->by_columns = c->rows == 64 && (wide || words > REGISTERS * 128) && words <= 2 * MOST_SUMS * 128;
     for (size_t k = 0; k < c->products.len && c->by_columns; k++)
         c->by_columns =
             ir_result(c->products.data[k])->type->shape[0] == 64 && roles_rows_fit(c, c->products.data[k], 2);
