@@ -4,10 +4,6 @@
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 
-/* With fewer rows than a fragment of mma.sync has, either instruction multiplies padding and waits for
- * memory: a loaded element is used in at most 15 products. */
-enum { FEW_ROWS = 15 };
-
 bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 {
     va_list args;
@@ -226,8 +222,7 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
     return !tma;
 }
 
-/* Whether the operand is contiguous along its axis k_axis. */
-static bool k_major(Roles *c, const Value *v, int k_axis)
+bool roles_k_major(Roles *c, const Value *v, int k_axis)
 {
     bool transposed = v->def && v->def->op == OP_PERMUTE;
     return roles_unit_axis(c, roles_load_behind(c, v)) == (transposed ? 1 - k_axis : k_axis);
@@ -240,6 +235,10 @@ static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
     const Instr *l = roles_load_behind(c, v);
     int64_t from;
     MemParts m;
+    if (l && v->def->op == OP_PERMUTE && ir_operand(v->def, 0) == ir_result(l)) {
+        v = ir_result(l);
+        k_axis = 1 - k_axis;
+    }
     if (!l || v != ir_result(l) || roles_by_cp_async(c, l) || !ir_mem_parts(l, &m) ||
         roles_unit_axis(c, l) != k_axis)
         return false;
@@ -272,7 +271,7 @@ static bool right_fits(Roles *c, Instr *i)
             "memory, from where wgmma reads it");
     if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
     add_load(c, roles_load_behind(c, b));
-    if (!k_major(c, b, 0) && dtype_bytes(b->type->dtype) != 2)
+    if (!roles_k_major(c, b, 0) && dtype_bytes(b->type->dtype) != 2)
         return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
     return true;
 }
@@ -288,12 +287,13 @@ bool roles_product_fits(Roles *c, Instr *i)
             d == DT_F32 ? "wgmma multiplies %s only as tf32" : "wgmma does not multiply %s", dtype_name(d));
     int kinst = 32 / dtype_bytes(d);
     if (m <= FEW_ROWS) m = 64;
-    if (m % 64 || n % 8 || n > 256)
+    int64_t most = m == 64 ? 2 * WGMMA_COLUMNS : WGMMA_COLUMNS; /* two warpgroups may share them */
+    if (m % 64 || n % 8 || n > most || (n > WGMMA_COLUMNS && n % 16))
         return roles_refuse(c, i->loc,
             "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in "
             "multiples of 8 up to 256",
             (long long)m, (long long)n);
-    if (!wgmma_has(d, b->type->dtype, n))
+    if (!wgmma_has(d, b->type->dtype, n > WGMMA_COLUMNS ? n / 2 : n))
         return roles_refuse(c, i->loc, "a product of %lld columns: of %s wgmma has 8, 24 or a multiple of 16",
             (long long)n, dtype_name(d));
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k)))
@@ -303,7 +303,7 @@ bool roles_product_fits(Roles *c, Instr *i)
     if (m > c->rows) c->rows = m;
     if (!right_fits(c, i)) return false;
     if (tma_load(c, a)) {
-        bool a_k = k_major(c, a, 1);
+        bool a_k = roles_k_major(c, a, 1);
         if (!a_k && a->type->shape[0] != m)
             return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
         if (!a_k && through_registers(roles_load_behind(c, a))) return true;
@@ -313,22 +313,6 @@ bool roles_product_fits(Roles *c, Instr *i)
     } else if (roles_load_behind(c, a))
         return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
     return true;
-}
-
-bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
-{
-    const Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
-    int64_t m = a->type->shape[0], n = b->type->shape[1], each = n / consumers;
-    DType d = a->type->dtype;
-    if (m <= FEW_ROWS) m = 64;
-    if (m == c->rows) return true;
-    if (m == 64 && roles_load_behind(c, b) && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 &&
-        n % consumers == 0 && (roles_staged(c, i) || roles_load_behind(c, a)) && wgmma_has(d, d, each) &&
-        each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
-        return true;
-    return roles_refuse(c, i->loc,
-        "a product of %lld rows beside products of %lld rows: %d warpgroups cannot share its %lld columns",
-        (long long)m, (long long)c->rows, consumers, (long long)n);
 }
 
 static bool scalar_only(Roles *c, const Value *v);

@@ -60,7 +60,8 @@ static const Type *view_type(Roles *c, const Instr *load)
         tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
     if (is_a && !transposed && tile[0] < 64)
         tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
-    const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
+    const LayoutShared *s = layout_wgmma_shared(
+        &c->s->arena, tile, k_axis, axis, bytes, product && bytes == 2 ? roles_panel_bytes(c, load) : 0);
     if (!s && !product) s = few_rows(c, tile, axis, bytes);
     if (!s) return NULL;
     return type_shared(

@@ -35,17 +35,33 @@ static bool in_steps(Roles *c, const Instr *product)
 static bool is_computed_in(const Value *x, const Block *body)
 { return x->type->kind == TYPE_TILE && x->def && x->def->op != OP_LOAD && x->def->block == body; }
 
+/* The computed left operand of a product that wgmma reads from shared memory: the tile that is written, its
+ * layout, and the transposition between them. */
+typedef struct LeftOperand {
+    Value *x;
+    const LayoutShared *layout;
+    Instr *permute; /* NULL: none */
+} LeftOperand;
+
+static bool left_operand(Roles *c, const Instr *product, LeftOperand *l)
+{
+    Value *t = ir_operand(product, 0);
+    Instr *permute = t->def && t->def->op == OP_PERMUTE ? t->def : NULL;
+    if ((!permute && !c->by_columns) || t->type->kind != TYPE_TILE || t->type->rank != 2 ||
+        dtype_bytes(t->type->dtype) != 2 || !in_steps(c, product))
+        return false;
+    if (permute && (permute->block != product->block || ir_use_count(ir_result(permute)) != 1)) return false;
+    Value *x = permute ? ir_operand(permute, 0) : t;
+    if (!is_computed_in(x, product->block) || x->type->shape[1] % (permute ? 64 : 16)) return false;
+    const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
+    *l = (LeftOperand){ x, layout_wgmma_shared(&c->s->arena, tile, permute ? 0 : 1, 1, 2, 0), permute };
+    return l->layout != NULL;
+}
+
 bool roles_staged(Roles *c, const Instr *product)
 {
-    const Value *t = ir_operand(product, 0);
-    const Instr *permute = t->def;
-    if (!permute || permute->op != OP_PERMUTE || permute->block != product->block || t->type->rank != 2 ||
-        dtype_bytes(t->type->dtype) != 2 || !in_steps(c, product) || ir_use_count(ir_result(permute)) != 1)
-        return false;
-    const Value *x = ir_operand(permute, 0);
-    if (!is_computed_in(x, product->block)) return false;
-    const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
-    return x->type->shape[1] % 64 == 0 && layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0) != NULL;
+    LeftOperand l;
+    return left_operand(c, product, &l);
 }
 
 /* The axis along which the tile lies in memory, as far as it is computed element by element; else the last.
@@ -89,13 +105,26 @@ bool roles_staged_right(Roles *c, Instr *product)
     return roles_right_operand(c, product, &r);
 }
 
+/* Whether a product before product k reads the same tile, so that it is written once for both. */
+static bool written_before(Roles *c, size_t k, const LeftOperand *l)
+{
+    LeftOperand other;
+    for (size_t j = 0; j < k; j++)
+        if (c->products.data[j]->block == c->products.data[k]->block &&
+            left_operand(c, c->products.data[j], &other) && other.x == l->x &&
+            layout_shared_equal(other.layout, l->layout))
+            return true;
+    return false;
+}
+
 int64_t roles_staged_bytes(Roles *c)
 {
     int64_t all = 0;
     RightOperand r;
+    LeftOperand l;
     for (size_t k = 0; k < c->products.len; k++) {
         Instr *i = c->products.data[k];
-        if (roles_staged(c, i)) all += STAGES * type_elements(ir_operand(i, 0)->type) * 2;
+        if (left_operand(c, i, &l) && !written_before(c, k, &l)) all += STAGES * type_elements(l.x->type) * 2;
         if (roles_right_operand(c, i, &r)) all += STAGES * kernel_ring_bytes(r.layout);
     }
     return all;
@@ -120,22 +149,32 @@ Value *roles_stage_of(Builder *b, const Instr *loop, Value *at, Value *buf)
     return ir_emit(b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
 }
 
-static void stage(Roles *c, Instr *product)
+/* The stage to which the tile was written for another product of the block; NULL: it was not. */
+static Value *written_stage(const Value *x, const Block *body)
 {
-    Instr *permute = ir_operand(product, 0)->def, *loop = product->block->parent;
-    Value *x = ir_operand(permute, 0);
-    const int32_t tile[2] = { (int32_t)x->type->shape[0], (int32_t)x->type->shape[1] };
-    Value *buf = roles_stage_buffer(c, x->type, layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0));
-    Builder b = ir_before(permute);
-    Value *view = roles_stage_of(&b, loop, loop->blocks[0]->args[0], buf);
-    ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, x }, 2, NO_ATTRS, NULL, 0);
-    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    Value *transposed = roles_transposed_view(c, &b, view);
-    transposed->name = x->name;
-    ir_replace(ir_result(permute), transposed);
-    ir_erase(permute);
-    b = ir_after(loop);
-    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    for (const Use *u = x->uses; u; u = u->next)
+        if (u->user->op == OP_SHARED_WRITE && u->user->block == body && ir_operand(u->user, 1) == x)
+            return ir_operand(u->user, 0);
+    return NULL;
+}
+
+static void stage(Roles *c, Instr *product, const LeftOperand *l)
+{
+    Instr *permute = l->permute, *loop = product->block->parent;
+    Value *view = written_stage(l->x, product->block);
+    Builder b = ir_before(permute ? permute : product);
+    if (!view || !layout_shared_equal(layouts_shared(&c->p->layouts, view->type), l->layout)) {
+        Value *buf = roles_stage_buffer(c, l->x->type, l->layout);
+        view = roles_stage_of(&b, loop, loop->blocks[0]->args[0], buf);
+        ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, l->x }, 2, NO_ATTRS, NULL, 0);
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        Builder behind = ir_after(loop);
+        ir_build(&behind, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    }
+    if (permute) view = roles_transposed_view(c, &b, view);
+    if (permute || !view->name) view->name = l->x->name;
+    ir_set_operand(product, 0, view);
+    if (permute) ir_erase(permute);
 }
 
 static void stage_right(Roles *c, Instr *product, const RightOperand *r)
@@ -159,9 +198,10 @@ bool roles_stage_operands(void *user)
     Roles *c = user;
     bool changed = false;
     RightOperand r;
+    LeftOperand l;
     for (size_t k = 0; k < c->products.len; k++) {
         Instr *i = c->products.data[k];
-        if (roles_staged(c, i)) stage(c, i), changed = true;
+        if (left_operand(c, i, &l)) stage(c, i, &l), changed = true;
         if (!roles_right_operand(c, i, &r)) continue;
         if (!roles_stage_ahead(c, i->block)) stage_right(c, i, &r);
         changed = true;

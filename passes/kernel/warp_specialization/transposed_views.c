@@ -105,7 +105,8 @@ Value *roles_transposed_view(Roles *c, Builder *b, Value *view)
     const int32_t tile[2] = { s->tile[1], s->tile[0] };
     const LayoutShared *transposed = NULL;
     for (int k_axis = 0; k_axis < 2 && !transposed; k_axis++) /* K is the axis that the product reads along */
-        transposed = layout_wgmma_shared(&c->s->arena, tile, k_axis, 1 - s->order[0], s->elem_bytes, 0);
+        transposed = layout_wgmma_shared(
+            &c->s->arena, tile, k_axis, 1 - s->order[0], s->elem_bytes, s->panel * s->elem_bytes);
     if (!transposed) ir_fail(c->s, c->f->loc, "a stage that cannot be read in the other order");
     return ir_emit(b, OP_SHARED_TRANSPOSE, &view, 1, NO_ATTRS,
         type_shared(c->s, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] },

@@ -236,7 +236,7 @@ static void take_roles(Roles *c, int consumers)
     if (p->cp_async_warps) schedule_take(p, DECIDE_CP_ASYNC, 0, p->cp_async_warps, p->cp_async_registers);
 }
 
-static void find_loads(Roles *c)
+void roles_find_loads(Roles *c)
 {
     c->loads.len = 0;
     c->n_scalar = 0; /* what is known of values was known of the program as it was */
@@ -249,7 +249,7 @@ static int steps_that_fit(Roles *c)
     Roles trial = *c;
     int least = 0;
     trial.rings.data = NULL, trial.rings.len = trial.rings.cap = 0;
-    find_loads(&trial);
+    roles_find_loads(&trial);
     if (!roles_plan_rings(&trial)) return 0;
     for (size_t k = 0; k < trial.rings.len; k++) {
         const Ring *r = &trial.rings.data[k];
@@ -273,7 +273,7 @@ static bool join_windows(void *user)
     }
     if (!kept && (steps[1] || steps[0]) && !steps_that_fit(c)) roles_join_windows(c, steps[1] > 0);
     roles_keep_windows(c);
-    find_loads(c);
+    roles_find_loads(c);
     c->why = NULL;
     return true;
 }
@@ -343,6 +343,9 @@ static int plan(Roles *c)
     bool four = ok && !beside_more(c) && four_have_room(c);
     int consumers = ok ? roles_warpgroups_of(c->rows, four) : 0;
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
+    if (ok && !asked && roles_share_columns(c)) consumers = 2;
+    c->consumers = consumers;
+    if (ok) kernel_part(p, PASS_WIDE_COLUMNS, roles_widen_columns, c);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_rows_fit(c, c->products.data[k], consumers);
     if (ok && roles_plan_rings(c) && roles_cp_async_gains(c)) {
         if (!roles_cp_async_rings(c)) p->cp_async_warps = 0;
@@ -426,7 +429,7 @@ static void to_products(Roles *c, Block *consumers, int held)
 
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
-    Roles c = { .s = s, .f = f, .p = p };
+    Roles c = { .s = s, .f = f, .p = p, .consumers = 1 };
     /* Erase products that nobody uses first: a later sweep would leave their rings without a reader. */
     ir_drop_unused(f->body);
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);

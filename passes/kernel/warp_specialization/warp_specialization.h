@@ -60,6 +60,10 @@ typedef struct Shares {
     Value *whole, *left, *shares, *aligned, *ctas, *of, *begin, *end, *first, *border, *bound;
 } Shares;
 
+/* With fewer rows than a fragment of mma.sync has, either instruction multiplies padding and waits for
+ * memory: a loaded element is used in at most 15 products. */
+enum { FEW_ROWS = 15, WGMMA_COLUMNS = 256 /* the most of an instruction */ };
+
 typedef struct Roles {
     Session *s;
     Func *f;
@@ -69,6 +73,8 @@ typedef struct Roles {
     VEC(EpilogueLoad) epilogue;
     VEC(TakenLoad) taken; /* by roles_take */
     VEC(MergedLoads) merged;
+    int consumers;             /* warpgroups, once they are chosen */
+    bool by_columns;           /* warpgroups share all products by their columns */
     int64_t rows, store_bytes; /* the latter: roles_store_bytes, once the rings are known */
     const char *why;
     Loc why_loc;
@@ -84,6 +90,7 @@ bool roles_refuse(Roles *, Loc, const char *why, ...) __attribute__((format(prin
 /* The matrix that a load stands for: its result, or the reshape of it. */
 Value *roles_matrix_of(const Instr *load);
 int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that is contiguous in memory */
+bool roles_k_major(Roles *, const Value *operand, int k_axis); /* whether it is contiguous along k_axis */
 /* The wgmma instruction; NULL: wgmma does not support this type. */
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
@@ -108,6 +115,7 @@ int roles_warpgroups_of(int64_t rows, bool four);
 int roles_cp_async_rings(const Roles *); /* how many rings cp.async producers fill */
 bool roles_cp_async_gains(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
+void roles_find_loads(Roles *);                   /* those of all products */
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
 
@@ -169,6 +177,14 @@ int64_t roles_staged_bytes(Roles *);
 /* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of
  * a product beside products of more rows, some of the columns. */
 bool roles_rows_fit(Roles *, const Instr *product, int consumers);
+/* Whether two warpgroups share all products by their columns, because one has too few registers for the sums,
+ * or has no instruction of so many; sets Roles.by_columns. */
+bool roles_share_columns(Roles *);
+/* The bytes of a panel of the load's stage, of which each warpgroup multiplies whole ones; 0: any. */
+int roles_panel_bytes(Roles *, const Instr *load);
+/* The step wide-columns (wide_columns.c): products whose columns they cannot share get more. It gets the
+ * Roles. */
+bool roles_widen_columns(void *roles);
 
 /* Merges loads of one step whose windows overlap into one load, whose parts are slices of its matrix
  * (merge_loads.c). roles_join_windows returns whether there are any, roles_part_windows undoes it,
