@@ -424,7 +424,7 @@ static int64_t overlapping(Choice *x, unsigned *used)
         while (n > 1 && n * x->size.elems > lanes * LANE_ELEMS) n /= 2;
         for (; n > 1 && !pack(x, n); n /= 2) {}
         if (n <= 1) continue;
-        shrink_grid(x->f, a, n);
+        pack_shrink_grid(x->f, a, n);
         x->differs = NULL;
         *used |= 1u << a;
         return n;
