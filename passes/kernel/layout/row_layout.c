@@ -139,11 +139,13 @@ bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
 
 const Layout *kernel_scan_layout(Arena *a, KernelPlan *p, const Type *t, int axis)
 {
-    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
+    enum { LEAST_RUN = 4, MOST_RUNS = 24, FEW_RUNS = 4, LONG_RUN = 8, MOST_SHARED = 128 };
     RowStrips s;
     const Layout *l = t->layout ? layouts_get(&p->layouts, t) : NULL;
     bool strips = l && kernel_row_strips(a, l, axis, &s) && s.per >= LEAST_RUN && s.runs <= MOST_RUNS &&
                   s.count <= MOST_SHARED;
+    /* Many short runs of rows that warps share exchange more sums than their elements are worth. */
+    strips = strips && (s.before || s.per >= LONG_RUN || s.runs <= FEW_RUNS);
     return strips ? l : kernel_row_layout(a, p, t, axis);
 }
 
