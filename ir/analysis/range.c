@@ -331,6 +331,8 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
         int64_t start = ir_attr_int(i, ATTR_START, 0), n = v->type->shape[0];
         return range_in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
     }
+    /* A constant is hidden so that nothing is concluded from it: what it is added to may lie elsewhere. */
+    if (i->op == OP_OPAQUE && ir_is_const(ir_operand(i, 0), &c)) return whole(v);
     if (op_has(i->op, OPF_PICKS) && v->index == 0) {
         for (int k = 1; k < i->n_operands; k++) a = join(a, get(r, ir_operand(i, k), depth));
         return a;

@@ -19,7 +19,8 @@
 #include "passes/kernel/schedule/schedule.h"
 
 enum {
-    BYTES_A_LANE = 64, /* of the widest access, as in choose_warps */
+    BYTES_A_LANE = 64,      /* of the widest access, as in choose_warps */
+    MOST_BYTES_A_LANE = 96, /* the same before a CTA has more warps, where all CTAs share an aligned row */
     /* The most warps of one CTA for its row: with more, half of a multiprocessor waits at one barrier
      * (bench/notes/decisions.md, "Behind the decisions"). */
     MOST_WARPS = 8,
@@ -299,11 +300,10 @@ static int warps_of(
             warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
         for (*ctas = 2; *ctas < most && warps > (int64_t)*ctas * WARPS; *ctas *= 2) {}
     }
-    /* Where all CTAs share an aligned row, a lane has up to twice as much of it before CTAs have more warps.
-     */
+    /* 48 elements of 2 bytes: registers have no room for more, widened. */
     const int64_t held = r->row ? r->held * (r->bytes / r->row) : 0;
     if (*ctas == most && !r->odd && !words->bytes && warps > (int64_t)*ctas * WARPS &&
-        held <= (int64_t)*ctas * WARPS * p->target->wave * 2 * BYTES_A_LANE)
+        held <= (int64_t)*ctas * WARPS * p->target->wave * MOST_BYTES_A_LANE)
         warps = (int64_t)*ctas * WARPS;
     int most_warps = warps > (int64_t)*ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
     while (each < most_warps && (int64_t)each * *ctas < warps) each *= 2;

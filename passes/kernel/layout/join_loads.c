@@ -109,7 +109,7 @@ static void join(Joiner *c, Instr *first, const Field *record, int n)
     }
     Builder b = ir_before(first);
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)low->n_operands);
-    for (int k = 0; k < low->n_operands; k++) operands[k] = ir_operand(low, k);
+    for (int k = 0; k < low->n_operands; k++) operands[k] = ir_operand(first, k); /* defined before it */
     operands[1 + along] = ir_const_int(&b, operands[1 + along]->type->dtype, record[0].at);
     Value *whole = ir_emit(&b, OP_LOAD, operands, low->n_operands, window_joined_attrs(c->s, low, along, n),
         type_tile(c->s, t->dtype, t->rank + 1, all));

@@ -86,7 +86,8 @@ static bool strips_of_registers(Arena *a, const Layout *l, int axis, RowStrips *
     return ok;
 }
 
-/* For warps that have whole rows: which strip is before which. */
+/* For warps that have whole rows: which strip is before which. False: some strip has none before it, or there
+ * are two of it. */
 static bool strips_in_order(Arena *a, const Layout *l, int axis, RowStrips *s)
 {
     int32_t row[TILE_MAX_RANK];
@@ -94,8 +95,11 @@ static bool strips_in_order(Arena *a, const Layout *l, int axis, RowStrips *s)
     for (int r = 0; r < s->runs; r++) {
         layout_element(l, (uint32_t)(r * s->per), 0, 0, 0, row);
         s->before[r] = -1;
-        for (int q = 0; q < r; q++)
-            if (place_in_row(l, axis, q * s->per, row) == row[axis] - s->per * s->lanes) s->before[r] = q;
+        for (int q = 0; q < r; q++) {
+            const int32_t at = place_in_row(l, axis, q * s->per, row);
+            if (at == row[axis]) return false;
+            if (at == row[axis] - s->per * s->lanes) s->before[r] = q;
+        }
         if (row[axis] && s->before[r] < 0) return false;
     }
     return true;
@@ -135,11 +139,13 @@ bool kernel_row_strips(Arena *a, const Layout *l, int axis, RowStrips *s)
 
 const Layout *kernel_scan_layout(Arena *a, KernelPlan *p, const Type *t, int axis)
 {
-    enum { LEAST_RUN = 4, MOST_RUNS = 24, MOST_SHARED = 128 };
+    enum { LEAST_RUN = 4, MOST_RUNS = 24, FEW_RUNS = 4, LONG_RUN = 8, MOST_SHARED = 128 };
     RowStrips s;
     const Layout *l = t->layout ? layouts_get(&p->layouts, t) : NULL;
     bool strips = l && kernel_row_strips(a, l, axis, &s) && s.per >= LEAST_RUN && s.runs <= MOST_RUNS &&
                   s.count <= MOST_SHARED;
+    /* Many short runs of rows that warps share exchange more sums than their elements are worth. */
+    strips = strips && (s.before || s.per >= LONG_RUN || s.runs <= FEW_RUNS);
     return strips ? l : kernel_row_layout(a, p, t, axis);
 }
 

@@ -28,6 +28,12 @@
  * about programs as they are. */
 #include "passes/tile/program/paired_programs.h"
 
+bool paired_is_own(const Paired *x, Value *v)
+{
+    if (v->id < x->p.values) return pack_is_varying(&x->p, v);
+    return v->type->kind != TYPE_TOKEN && value_map_get(&x->map[1], v) != v;
+}
+
 bool paired_is_done_by_each(const Paired *x, const Instr *i)
 {
     bool own = false, adds = op_has(i->op, OPF_WRITE) && (i->op != OP_STORE || ir_adds(i));
@@ -155,6 +161,13 @@ static void go_on_from(Value *before, Value *behind, const Instr *last, const In
     }
 }
 
+/* Whether the program has its result: a coordinate, or columns of a wide product. */
+static bool is_there(const Paired *x, const Instr *i, int program)
+{
+    Value *v = i->n_results ? &i->results[0] : NULL;
+    return v && v->type->kind != TYPE_TOKEN && value_map_get(&x->map[program], v) != v;
+}
+
 /* Copies what each program does by itself of the instructions from `from` on, up to `end`: first all of one
  * program, then all of the next, so that one product's result at a time is in registers. */
 static void copy_up_to(Paired *x, const Instr *from, Instr *end)
@@ -168,7 +181,7 @@ static void copy_up_to(Paired *x, const Instr *from, Instr *end)
     for (size_t k = 0; k < n; k++) first[k] = state[k];
     for (int s = 1; s < x->p.n; s++)
         for (const Instr *i = from;; i = i->next) {
-            const bool own = paired_is_done_by_each(x, i),
+            const bool own = paired_is_done_by_each(x, i) && !is_there(x, i, s),
                        has_state = own && ir_mem_parts(i, &m) && m.token_out;
             if (has_state) value_map_set(&x->map[s], m.token, state[m.param]);
             if (own) {

@@ -25,7 +25,9 @@ typedef struct Paired {
     int n_wide;
 } Paired;
 
-static inline bool paired_is_own(const Paired *x, const Value *v) { return pack_is_varying(&x->p, v); }
+/* Whether each program has a value of its own: one that varied before programs became one, or one made since,
+ * such as the coordinate and the results of a loop that carries more, for which each has another. */
+bool paired_is_own(const Paired *, Value *);
 
 /* Whether each program has to do it by itself. */
 bool paired_is_done_by_each(const Paired *, const Instr *);

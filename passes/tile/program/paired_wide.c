@@ -88,7 +88,8 @@ static bool is_wide(const Paired *x, Wide *w)
         own++;
     }
     if (own != 1) return false;
-    const Value *sum = body->args[w->carried + 1], *begin = ir_operand(w->loop, w->carried + 3);
+    const Value *sum = body->args[w->carried + 1];
+    Value *begin = ir_operand(w->loop, w->carried + 3);
     w->product = ir_operand(ir_terminator(body), w->carried)->def;
     if (!w->product || w->product->op != OP_MMA || w->product->block != body) return false;
     if (ir_operand(w->product, 2) != sum || !is_used_once(sum) || !is_used_once(ir_result(w->product)))
