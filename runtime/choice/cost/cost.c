@@ -155,6 +155,14 @@ static bool all_come_once(const CostWalk *w, const Wave *x)
     return true;
 }
 
+/* Whether L2 keeps each tensor that is only read, so that how windows lie over each other does not matter. */
+static bool all_stay(const CostWalk *w, double room)
+{
+    for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++)
+        if (w->f->params[p].kind == PARAM_IN && cost_tensor_bytes(w->f, w->env, p) >= room) return false;
+    return true;
+}
+
 /* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves,
  * or all of the tensor once where L2 keeps it. */
 static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
@@ -168,6 +176,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
     }
     x.waves = (double)programs / ((double)n * x.part);
     w->traffic = cost_traffic_new(w);
+    w->traffic->wants_spans = !all_stay(w, x.room);
     for (int64_t i = 0; i < n && !all_come_once(w, &x); i++) walk_windows(w, i, loading);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
         double size = cost_tensor_bytes(w->f, w->env, p), loaded = loaded_by_all(w, &x, p);

@@ -131,11 +131,15 @@ static void count_window(CostWalk *w, Traffic *t, uint64_t window, int param, do
 void cost_meet(CostWalk *w, const TrafficStep *s, double times)
 {
     const Attr *e = s->extents;
-    double bytes = s->bytes * times;
     int param = s->param;
     if (param >= MOST_PARAMS) return;
+    if (w->traffic->spans) {
+        cost_span_meet(w, s);
+        return;
+    }
+    double bytes = s->bytes * times * cost_span_part(w, s);
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
-    w->traffic->loaded[param] += bytes;
+    w->traffic->loaded[param] += s->bytes * times;
     for (int a = 0; a < s->rank; a++) {
         if (cost_same_along(w->env, param, a)) continue;
         int64_t at = 0;

@@ -2,7 +2,7 @@
 #include "runtime/choice/cost/cost_walk.h"
 #include <math.h>
 
-enum { WARPGROUP = 128, MOST_ITERATIONS_NAMED = 64 };
+enum { WARPGROUP = 128 };
 
 /* --- single operations ------------------------------------------------------------------------------- */
 
@@ -32,8 +32,6 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_SLIDE && ir_attr_int(i, ATTR_START, 0) * dtype_bytes(t->dtype) % 4)
         w->c.alu += n * dtype_bytes(t->dtype) / 4;
 }
-
-static void walk(CostWalk *w, const Block *b, double times);
 
 static void loop(CostWalk *w, const Instr *i, double times)
 {
@@ -70,9 +68,12 @@ static void loop(CostWalk *w, const Instr *i, double times)
          * other programs and not others: each is named */
         for (int64_t t = 0; t < iterations; t++) {
             cost_put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
-            walk(w, i->blocks[0], times);
+            cost_walk_block(w, i->blocks[0], times);
         }
-    } else if (iterations > 0) walk(w, i->blocks[0], times * rounds);
+    } else if (iterations > 0) {
+        if (known && !programs) cost_spans(w, i->blocks[0], lo, step, iterations);
+        cost_walk_block(w, i->blocks[0], times * rounds);
+    }
     if (!programs && !w->traffic) cost_loop_waits(w, i, times * rounds);
     w->loops -= !programs;
     w->far -= !programs && !known;
@@ -98,7 +99,7 @@ static void change(CostWalk *w, const Instr *border, double times)
         if (cost_get(w, ir_operand(stays, k)).is)
             cost_put(w, &border->results[k], cost_get(w, ir_operand(stays, k)).v);
     w->loops--;
-    walk(w, border->blocks[0], times);
+    cost_walk_block(w, border->blocks[0], times);
     w->loops++;
     w->counted = false;
 }
@@ -121,9 +122,9 @@ static void joined(CostWalk *w, const Instr *i, double times)
         if (part == BORDER_CHANGE) change(w, x, times);
         else if (part == BORDER_END) {
             w->loops--;
-            walk(w, x->blocks[0], times);
+            cost_walk_block(w, x->blocks[0], times);
             w->loops++;
-        } else if (part == BORDER_WORK) walk(w, x->blocks[0], times * n);
+        } else if (part == BORDER_WORK) cost_walk_block(w, x->blocks[0], times * n);
         else one(w, x, times * n);
     }
     w->loops--;
@@ -141,15 +142,15 @@ static void carried(CostWalk *w, const Instr *i, double times)
     else if (!known) iterations = (int64_t)ceil(cost_unknown_iterations(w, i->blocks[1]));
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
-    walk(w, head, times);
+    cost_walk_block(w, head, times);
     bool met = w->counted;
     w->counted = false;
     w->loops++;
     for (int k = 0; k < 2 && known; k++)
         cost_put(
             w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (iterations / 2))));
-    if (iterations > 0) walk(w, issue, times * (double)iterations);
-    if (iterations > 0) walk(w, head, times * (double)iterations);
+    if (iterations > 0) cost_walk_block(w, issue, times * (double)iterations);
+    if (iterations > 0) cost_walk_block(w, head, times * (double)iterations);
     w->loops--;
     w->counted = met;
 }
@@ -179,7 +180,7 @@ static void open_while(CostWalk *w, const Instr *i, double times)
         const double rounds = w->roles ? 1 : cost_open_iterations(w, i);
         w->c.uncertain |= w->roles && !w->producer && !only_scalars(i);
         w->loops++;
-        for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * rounds);
+        for (int k = 0; k < i->n_blocks; k++) cost_walk_block(w, i->blocks[k], times * rounds);
         w->loops--;
         if (!w->traffic) cost_loop_waits(w, i, times * rounds);
     }
@@ -214,24 +215,25 @@ static void choice(CostWalk *w, const Instr *i, double times)
     if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
     } else if (part_below(w, ir_operand(i, 0), &part)) {
-        if (part > 0) walk(w, i->blocks[0], times * part);
-        if (part < 1) walk(w, i->blocks[1], times * (1 - part));
+        if (part > 0) cost_walk_block(w, i->blocks[0], times * part);
+        if (part < 1) cost_walk_block(w, i->blocks[1], times * (1 - part));
     } else if (!(ir_is_rare(i) && w->loops) && cost_as_int(w, ir_operand(i, 0), &c))
-        walk(w, i->blocks[c ? 0 : 1], times);
-    else if (ir_is_rare(i)) walk(w, i->blocks[0], times); /* the step of a loop that is counted may be rare */
-    else walk(w, i->blocks[0], times / 2), walk(w, i->blocks[1], times / 2);
+        cost_walk_block(w, i->blocks[c ? 0 : 1], times);
+    else if (ir_is_rare(i))
+        cost_walk_block(w, i->blocks[0], times); /* the step of a loop that is counted may be rare */
+    else cost_walk_block(w, i->blocks[0], times / 2), cost_walk_block(w, i->blocks[1], times / 2);
 }
 
 static void roles(CostWalk *w, const Instr *i, double times)
 {
     w->roles = true;
     w->producer = true;
-    walk(w, i->blocks[0], times);
-    if (i->n_blocks > 2) walk(w, i->blocks[2], times);
+    cost_walk_block(w, i->blocks[0], times);
+    if (i->n_blocks > 2) cost_walk_block(w, i->blocks[2], times);
     w->producer = false;
     if (w->traffic) return;
     w->threads = 32 * w->plan->warps;
-    walk(w, i->blocks[1], times);
+    cost_walk_block(w, i->blocks[1], times);
 }
 
 static void next_program(CostWalk *w, const Instr *i)
@@ -444,7 +446,7 @@ static void traffic_step(CostWalk *w, const TrafficStep *t, double times)
     else cost_evaluate(w, t->i, 0, 0);
 }
 
-static void walk(CostWalk *w, const Block *b, double times)
+void cost_walk_block(CostWalk *w, const Block *b, double times)
 {
     TrafficBlock *again = w->traffic ? met(w, b) : NULL;
     if (again) {
@@ -467,5 +469,5 @@ void cost_walk(CostWalk *w, int64_t linear, const int64_t *coord)
     for (int p = 0; p < w->f->n_params; p++)
         if (w->f->params[p].kind == PARAM_SCALAR && w->env->scalars)
             cost_put_always(w, w->f->body->args[p], w->env->scalars[p]);
-    walk(w, w->f->body, 1);
+    cost_walk_block(w, w->f->body, 1);
 }

@@ -101,8 +101,19 @@ typedef struct TrafficWindow {
     uint64_t seen; /* 0: nothing is here */
     double of;     /* what the program that loads most of it loads */
 } TrafficWindow;
+/* The places of a window in the iterations of its loop: the least and the greatest of each operand. */
+enum { MOST_ITERATIONS_NAMED = 64, MOST_SPANS = 8, MOST_PLACES = TILE_MAX_RANK + 3 };
+typedef struct TrafficSpan {
+    const Instr *i;
+    bool known;
+    double times;
+    int64_t place[MOST_PLACES][2];
+} TrafficSpan;
 typedef struct Traffic {
     VEC(TrafficBlock) blocks;
+    TrafficSpan span[MOST_SPANS];
+    int n_spans;
+    bool wants_spans, spans; /* they are to be found; a program is walked for these alone */
     TrafficWindow *window;
     uint64_t places, n;                             /* of the table, a power of two; windows in it */
     double bytes[MOST_PARAMS], loaded[MOST_PARAMS]; /* loaded: by all programs */
@@ -210,6 +221,14 @@ double cost_fetched(CostWalk *, const Instr *load, const MemParts *, double byte
 
 /* cost_cp_async.c */
 void cost_cp_async(CostWalk *, const Instr *fill, double times);
+
+/* cost_walk.c: so many times that the block runs. */
+void cost_walk_block(CostWalk *, const Block *, double times);
+
+/* cost_spans.c. In front of a walk of a loop for windows, in the first program that comes there. */
+void cost_spans(CostWalk *, const Block *, int64_t lo, int64_t step, int64_t iterations);
+void cost_span_meet(CostWalk *, const TrafficStep *);         /* a walk for spans meets the window */
+double cost_span_part(const CostWalk *, const TrafficStep *); /* that memory brings of the loop's windows */
 
 /* cost_memory.c. times: how often the program does it */
 double cost_window_bytes(
