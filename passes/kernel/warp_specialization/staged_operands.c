@@ -149,11 +149,13 @@ Value *roles_stage_of(Builder *b, const Instr *loop, Value *at, Value *buf)
     return ir_emit(b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
 }
 
-/* The stage to which the tile was written for another product of the block; NULL: it was not. */
-static Value *written_stage(const Value *x, const Block *body)
+/* The stage to which the tile was written in this layout for another product of the block; NULL: it was not.
+ */
+static Value *written_stage(Roles *c, const LeftOperand *l, const Block *body)
 {
-    for (const Use *u = x->uses; u; u = u->next)
-        if (u->user->op == OP_SHARED_WRITE && u->user->block == body && ir_operand(u->user, 1) == x)
+    for (const Use *u = l->x->uses; u; u = u->next)
+        if (u->user->op == OP_SHARED_WRITE && u->user->block == body && ir_operand(u->user, 1) == l->x &&
+            layout_shared_equal(layouts_shared(&c->p->layouts, ir_operand(u->user, 0)->type), l->layout))
             return ir_operand(u->user, 0);
     return NULL;
 }
@@ -161,9 +163,9 @@ static Value *written_stage(const Value *x, const Block *body)
 static void stage(Roles *c, Instr *product, const LeftOperand *l)
 {
     Instr *permute = l->permute, *loop = product->block->parent;
-    Value *view = written_stage(l->x, product->block);
+    Value *view = written_stage(c, l, product->block);
     Builder b = ir_before(permute ? permute : product);
-    if (!view || !layout_shared_equal(layouts_shared(&c->p->layouts, view->type), l->layout)) {
+    if (!view) {
         Value *buf = roles_stage_buffer(c, l->x->type, l->layout);
         view = roles_stage_of(&b, loop, loop->blocks[0]->args[0], buf);
         ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, l->x }, 2, NO_ATTRS, NULL, 0);
