@@ -59,7 +59,8 @@ static void separate_loads(Session *s, Func *f)
         if (!stage_may(load) || load->n_results != 1 || only_feeds_fma(ir_result(load))) continue;
         for (Use *u = ir_result(load)->uses, *next; u; u = next) {
             next = u->next;
-            if (u->user->op == OP_PERMUTE && !ir_attr(load, ATTR_ORDER))
+            /* Rows whose positions a tile gives are loaded in the order of that tile. */
+            if (u->user->op == OP_PERMUTE && !ir_attr(load, ATTR_ORDER) && !kernel_parts(load, NULL))
                 load_again(s, load, ir_result(u->user));
         }
         load_again(s, load, ir_result(load));
