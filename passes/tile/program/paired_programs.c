@@ -61,8 +61,7 @@ static bool has_states(const Instr *i)
 static bool runs_together(const Instr *i)
 { return i->op == OP_FOR && (has_states(i) || ir_any(i, is_product, NULL)); }
 
-/* --- whether it keeps the meaning, and gains anything ----------------------------------------------------
- */
+/* --- whether it keeps the meaning, and gains anything ---------------------------------------------- */
 
 static bool may_block(Paired *x, const Block *b);
 
@@ -135,8 +134,7 @@ static bool gains(Paired *x, PassContext *c, Func *f, int axis)
     return ends_well(x);
 }
 
-/* --- the programs in one -----------------------------------------------------------------------------------
- */
+/* --- the programs in one ------------------------------------------------------------------------- */
 
 /* The states of the tensors behind the instructions from `from` on, up to `last`; NULL: they use none. */
 static Value **states_behind(const Paired *x, const Instr *from, const Instr *last)
