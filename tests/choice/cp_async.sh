@@ -7,17 +7,12 @@
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/fields.sh"
 # count WANTED FILE KERNEL CONFIG WORDS..: units, classes and lines apart of an iteration.
 count() {
-    local wanted=$1 file=$2 kernel=$3
-    echo "$4" >"$work/config"
-    shift 4
-    said=$("$costs" --configs="$work/config" "$root/examples/kernels/$file.tile" "$kernel" cuda:sm_90a T=f16 "$@" |
-        awk '{ for (i = 1; i < NF; i++) { if ($i == "\"cp_async\":") u = $(i + 1) + 0
-            if ($i == "\"cp_classes\":") c = $(i + 1) + 0
-            if ($i == "\"cp_apart\":") a = $(i + 1) + 0
-            if ($i == "\"iterations\":") n = $(i + 1) + 0 } if (n) printf "%g %g %g", u / n, c / n, a / n }')
-    [ "$said" = "$wanted" ] || { echo "FAIL: $* $(cat "$work/config"): ${said:-nothing}, not $wanted"; failures=1; }
+    said=$(fields "cp_async cp_classes cp_apart iterations" "$4" "$root/examples/kernels/$2.tile" "$3" T=f16 "${@:5}" |
+        awk '$4 { printf "%g %g %g", $1 / $4, $2 / $4, $3 / $4 }')
+    [ "$said" = "$1" ] || { echo "FAIL: ${*:4}: ${said:-nothing}, not $1"; failures=1; }
 }
 tile() { count "$1" gemm gemm "TM=$2, TN=64, TK=$3, STAGES=4, GROUP=1, persistent=0, split_k=1, cp_async_producer=1" M="$4" N=512 K="$5" "${@:6}"; }
 tile "8 2 0" 64 64 356 1024 t:A    # rows at multiples of 8 bytes
@@ -31,19 +26,15 @@ conv() { count "$1" conv2d conv2d_nhwc "TF=64, TB=8, TP=2, TQ=16, TC=64, STAGES=
 conv "14 2 10" 657
 count "32 0 0" conv2d conv2d_planes "TF=128, TC=64, STAGES=3, TP=4" B=32 C=256 H=56 W=56 F=256 R=3 S=3 N=3136
 
-# field NAME FILE KERNEL CONFIG WORDS..: of the only configuration, by its iterations where PER is set.
-field() {
-    echo "$4" >"$work/config"
-    "$costs" --configs="$work/config" "$root/examples/kernels/$2.tile" "$3" cuda:sm_90a T=f16 "${@:5}" |
-        awk -v field="\"$1\":" -v per="${PER:-0}" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
-            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%g", per ? x / n : x }'
-}
 for column in "true 4" "false 2"; do
-    puts=$(PER=1 field puts conv2d conv2d_nhwc "TF=64, TP=8, TQ=8, TC=64, STAGES=4, COLUMN=${column% *}" B=8 C=128 H=16 W=16 F=64 R=3 S=3 PAD=1 \
-        STRIDE=1 P=16 Q=16)
+    puts=$(fields "puts iterations" "TF=64, TP=8, TQ=8, TC=64, STAGES=4, COLUMN=${column% *}" "$root/examples/kernels/conv2d.tile" conv2d_nhwc \
+        T=f16 B=8 C=128 H=16 W=16 F=64 R=3 S=3 PAD=1 STRIDE=1 P=16 Q=16 | awk '$2 { printf "%g", $1 / $2 }')
     [ "$puts" = "${column#* }" ] || { echo "FAIL: ${puts:-no} windows of a column: $column"; failures=1; }
 done
-stages() { field estimate gemm gemm "TM=64, TN=64, TK=128, STAGES=$1, GROUP=1, persistent=0, split_k=8" M=122 N=256 K=12100 t:B; }
+stages() {
+    fields estimate "TM=64, TN=64, TK=128, STAGES=$1, GROUP=1, persistent=0, split_k=8" "$root/examples/kernels/gemm.tile" gemm T=f16 \
+        M=122 N=256 K=12100 t:B
+}
 awk -v four="$(stages 4)" -v five="$(stages 8)" 'BEGIN { exit !(four > 0 && five > 1.1 * four) }' ||
     { echo "FAIL: five stages leave L1 no room"; failures=1; }
 exit $failures

@@ -5,14 +5,11 @@
 # arithmetic has to be issued.
 set -u
 costs=$1 root=$2 failures=0
-folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/fields.sh"
 # field NAME CONFIG KERNEL NAME=VALUE..: what is counted of it.
 field() {
-    local name=$1 kernel=$3
-    echo "$2" >"$folder/config"
-    shift 3
-    "$costs" --configs="$folder/config" "$root/bench/ported/kernels/$kernel.tile" "$kernel" cuda:sm_90a "$@" |
-        awk -v field="\"$name\":" '{ for (i = 1; i < NF; i++) if ($i == field) printf "%.0f\n", $(i + 1) }'
+    fields "$1" "$2" "$root/bench/ported/kernels/$3.tile" "$3" "${@:4}" | awk '{ printf "%.0f\n", $1 }'
 }
 check() { test "$1" "$2" "$3" || { echo "FAIL: $4: $1 $2 $3"; failures=1; }; }
 boxes="N=8192"
@@ -31,8 +28,8 @@ even=$(field alu "$four" nv12_to_rgb $frame W2=2048 W=4096) left=$(field alu "$f
 check "$left" -gt $((2 * even)) "28 programs that a pack leaves over"
 check "$(field shared "TW=32" nv12_to_rgb $frame W2=2048 W=4096)" = 0 "pixels lie where their components are"
 check "$(field wasted "TN=128" spherical_harmonics N=2097152)" = 0 "whole records"
-hash=$(field estimate "TN=256" sha256_block N=4194304) work=$(field alu "TN=256" sha256_block N=4194304)
-check $((hash / 1000)) -gt $((work * (4194304 / 256) / 132 / 250 / 1000)) "all of the arithmetic"
+hash=$(field estimate "TN=256" sha256_block N=4194304) operations=$(field alu "TN=256" sha256_block N=4194304)
+check $((hash / 1000)) -gt $((operations * (4194304 / 256) / 132 / 250 / 1000)) "all of the arithmetic"
 # Taps of a stencil share what they load: a tile of 2 x 4 x 32 brings 4 x 6 rows of 6 sectors, one of 256 in a row 9 of 34. A tensor that
 # is changed is read and written. Records that a warp stores side by side lie in few lines.
 grid="Z=128 Y=256 X=256"

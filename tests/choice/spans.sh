@@ -5,16 +5,13 @@
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/fields.sh"
 # times LEAST MOST CONFIG WORDS..: bytes from memory by those of all tensors.
 times() {
-    local least=$1 most=$2
-    echo "TF=128, TC=64, STAGES=4, persistent=1, $3" >"$work/config"
-    shift 3
-    said=$("$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=f16 "$@" |
-        awk '{ for (i = 1; i < NF; i++) { if ($i == "\"memory\":") memory = $(i + 1) + 0
-            if ($i == "\"unique\":") unique = $(i + 1) + 0 } if (unique) printf "%.2f", memory / unique }')
-    awk -v x="${said:-0}" -v least="$least" -v most="$most" 'BEGIN { exit !(x >= least && x <= most) }' ||
-        { echo "FAIL: $* $(cat "$work/config"): ${said:-nothing} times the tensors, not $least to $most"; failures=1; }
+    said=$(fields "memory unique" "TF=128, TC=64, STAGES=4, persistent=1, $3" "$root/examples/kernels/conv2d.tile" conv2d_nhwc T=f16 \
+        "${@:4}" | awk '$2 { printf "%.2f", $1 / $2 }')
+    awk -v x="${said:-0}" -v least="$1" -v most="$2" 'BEGIN { exit !(x >= least && x <= most) }' ||
+        { echo "FAIL: ${*:3}: ${said:-nothing} times the tensors, not $1 to $2"; failures=1; }
 }
 taps() { times "$1" "$2" "$3" B=128 C=128 H=28 W=28 F=128 R=3 S=3 PAD=1 P=28 Q=28 STRIDE=1; }
 taps 1 1.2 "TP=8, TQ=32, FLAT=true"

@@ -11,10 +11,9 @@
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/fields.sh"
 while read -r least config; do
-    echo "$config" >"$work/config"
-    said=$("$costs" --configs="$work/config" "$root/examples/kernels/gemm.tile" gemm cuda:sm_90a M=5120 N=768 K=1024)
-    stages=$(sed -n 's/.*"stages": \([0-9]*\).*/\1/p' <<<"$said")
+    stages=$(fields stages "$config" "$root/examples/kernels/gemm.tile" gemm M=5120 N=768 K=1024)
     [ "${stages:-0}" -ge "$least" ] || { echo "FAIL: $config: ${stages:-no} stages, not $least"; failures=1; }
 done <<'CONFIGS'
 3 TM=160, TN=192, TK=64, STAGES=8, TURN=true, persistent=0
@@ -24,10 +23,8 @@ CONFIGS
 
 # count FIELD CONFIG [CHANNELS [N]]: of that convolution, an iteration; N: of that many parts.
 count() {
-    echo "$2" >"$work/config"
-    "$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=bf16 B=8 C="${3:-190}" H=74 W=74 F=102 \
-        R=3 S=3 P=74 Q=74 STRIDE=1 PAD=1 | awk -v parts="${4:-0}" -v field="\"$1\":" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
-            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%.0f\n", x / (parts ? parts : n) }'
+    fields "$1 iterations" "$2" "$root/examples/kernels/conv2d.tile" conv2d_nhwc T=bf16 B=8 C="${3:-190}" H=74 W=74 F=102 R=3 S=3 P=74 Q=74 \
+        STRIDE=1 PAD=1 | awk -v parts="${4:-0}" '{ printf "%.0f\n", $1 / (parts ? parts : $2) }'
 }
 [ "$(count waits "TF=128, TP=8, TQ=8, TC=64, STAGES=4")" = 0 ] || { echo "FAIL: a window ahead"; failures=1; }
 [ "$(count waits "TF=128, TP=8, TQ=28, TC=64, STAGES=4")" = 0 ] || { echo "FAIL: a window of 28 pixels ahead"; failures=1; }
@@ -42,9 +39,8 @@ wide=$(count estimate "TQ=16, TC=64, persistent=0" 114 1) narrow=$(count estimat
 
 # cut CHANNELS CONFIG: rows of an iteration's windows that reach over the tensor's end.
 cut() {
-    echo "$2" >"$work/config"
-    "$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=f16 B=8 C="$1" H=64 W=64 F=256 \
-        R=3 S=3 P=64 Q=64 STRIDE=1 PAD=1 | sed 's/.*"cut": \([0-9.]*\).*"iterations": \([0-9.]*\).*/\1 \2/' | awk '{ printf "%.0f\n", $1 / $2 }'
+    fields "cut iterations" "$2" "$root/examples/kernels/conv2d.tile" conv2d_nhwc T=f16 B=8 C="$1" H=64 W=64 F=256 R=3 S=3 P=64 Q=64 STRIDE=1 \
+        PAD=1 | awk '{ printf "%.0f\n", $1 / $2 }'
 }
 config="TF=128, TP=8, TQ=16, TC=64, STAGES=4, persistent=1"
 while read -r want channels more; do
@@ -59,11 +55,7 @@ CUT
 
 # field NAME CONFIG FILE KERNEL NAME=VALUE..: what is counted of it.
 field() {
-    local name=$1 file=$3
-    echo "$2" >"$work/config"
-    shift 3
-    "$costs" --configs="$work/config" "$root/examples/kernels/$file.tile" "$1" cuda:sm_90a "${@:2}" |
-        awk -v field="\"$name\":" '{ for (i = 1; i < NF; i++) if ($i == field) printf "%.0f\n", $(i + 1) }'
+    fields "$1" "$2" "$root/examples/kernels/$3.tile" "$4" "${@:5}" | awk '{ printf "%.0f\n", $1 }'
 }
 check() { test "$1" "$2" "$3" || { echo "FAIL: $4: $1 $2 $3"; failures=1; }; }
 column="TF=160, TP=16, TQ=8, COLUMN=true, STAGES=8, persistent=1"

@@ -5,15 +5,11 @@
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/fields.sh"
 # ratio WANTED FILE KERNEL CONFIG EXTENTS..: hundredths of `stored` by `out`.
 ratio() {
-    local wanted=$1 file=$2 kernel=$3
-    echo "$4" >"$work/config"
-    shift 4
-    said=$("$costs" --configs="$work/config" "$root/examples/kernels/$file.tile" "$kernel" cuda:sm_90a T=f16 "$@" |
-        awk '{ for (i = 1; i < NF; i++) { if ($i == "\"out\":") out = $(i + 1) + 0
-            if ($i == "\"stored\":") stored = $(i + 1) + 0 } if (out) printf "%.0f", 100 * stored / out }')
-    [ "$said" = "$wanted" ] || { echo "FAIL: $* $(cat "$work/config"): ${said:-nothing} hundredths, not $wanted"; failures=1; }
+    said=$(fields "stored out" "$4" "$root/examples/kernels/$2.tile" "$3" T=f16 "${@:5}" | awk '$2 { printf "%.0f", 100 * $1 / $2 }')
+    [ "$said" = "$1" ] || { echo "FAIL: ${*:4}: ${said:-nothing} hundredths, not $1"; failures=1; }
 }
 tile() { ratio "$1" gemm gemm "TM=128, TN=$2, TK=64, STAGES=8, GROUP=1, persistent=1" M=4096 N="$3" K=128; }
 tile 100 128 2304
