@@ -15,7 +15,7 @@ int emu_mutant = -1, emu_line;
 EmuDim3 threadIdx, blockIdx, blockDim, gridDim;
 
 /* CTAs, or clusters, at a time: of any launch; of persistent grids, all of which are resident (exec_emu.c) */
-enum { RESIDENT = 3, TOGETHER = 4, SPINS = 100000 };
+enum { RESIDENT = 3, TOGETHER = 4 };
 
 uint32_t emu_random(uint32_t below)
 {
@@ -454,7 +454,7 @@ static void run_all(void)
             landed = x->active && emu_async_some(x);
         }
         if (landed) emu_global_came();
-        if (!landed && !ran && !(spinning(&o) && o.spins < SPINS)) report_deadlock();
+        if (!landed && !ran && !(spinning(&o) && o.spins < EMU_MOST_LOOKS)) report_deadlock();
     }
 }
 

@@ -20,6 +20,8 @@ enum {
     EMU_READING = 0xffff, /* in the table of reads: a product in flight reads this word */
     EMU_WHOLE = 254,
     EMU_MIXED = 255, /* the lanes of a read: a warp together (for a product), or several by themselves */
+    EMU_MOST_LOOKS = 1 << 19 /* in a row of lanes that come again to where their last atomic was: half as many
+                                as a tile may have elements */
 };
 
 #ifdef __x86_64__

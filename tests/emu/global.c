@@ -38,13 +38,13 @@ static int64_t blocks;
 
 /* How often in a row threads only came again to where their last atomic was: they wait for others. */
 static int64_t looks;
-enum { SOME_LOOKS = 100, MOST_LOOKS = 1 << 19 }; /* the most: half as many as a tile may have elements */
+enum { SOME_LOOKS = 100 };
 
 static void look(const void *p, int64_t before)
 {
     looks = emu.fiber->looked == p ? before + 1 : 0;
     emu.fiber->looked = p;
-    if (looks > MOST_LOOKS)
+    if (looks > EMU_MOST_LOOKS)
         emu_fail("deadlock: atomics wait for a value that nobody writes, one of them at %p", p);
 }
 
