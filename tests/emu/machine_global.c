@@ -32,6 +32,7 @@ typedef enum Scene {
     APART,
     SAME_VALUE,
     ATOMIC_SUM,
+    ONE_ELEMENT,
     HALVES,
     WRITES,
     READ_AND_WRITE,
@@ -54,6 +55,9 @@ static void globals(const uint64_t *args)
         break;
     case SAME_VALUE: stg(t, 7); break;
     case ATOMIC_SUM: add(&global[t % 5], 1); break;
+    case ONE_ELEMENT: /* Lanes that do nothing but add to it go on. */
+        for (int k = 0; k < 1700; k++) add(&global[0], 1);
+        break;
     case HALVES:
     case HALF_AND_READ: /* one half of a word is swapped, and the other half or the same one is read */
         if (t) break;
