@@ -22,11 +22,11 @@ enum {
     TF_BF16_ARITHMETIC = 4096, /* add, sub and mul of two bf16 at once (PTX ISA: sm_90) */
     TF_EARLY_START =
         8192, /* griddepcontrol: the kernel itself waits for its predecessor in the stream (PTX ISA: sm_90) */
-    TF_F16_FLUSHES = 1 << 14,   /* the matrix unit treats denormal f16 and bf16 as 0, in operands and results
-                                   (CDNA2 ISA 7.3) */
-    TF_HALF_EXTREMES = 1 << 17, /* min and max of two integers of 16 bits at once (PTX ISA: sm_90) */
-    TF_RED_VECTOR = 1 << 16,    /* red of two and four f32 at once (PTX ISA: sm_90) */
+    TF_F16_FLUSHES = 1 << 14, /* the matrix unit treats denormal f16 and bf16 as 0, in operands and results
+                                 (CDNA2 ISA 7.3) */
+    TF_RED_VECTOR = 1 << 16,  /* red of two and four f32 at once (PTX ISA: sm_90) */
     TF_MAX_OF_NANS = 1 << 15, /* v_maximum3_f32: the maximum that keeps NaN is one instruction (CDNA4 ISA) */
+    TF_HALF_EXTREMES = 1 << 17, /* min and max of two integers of 16 bits at once (PTX ISA: sm_90) */
 };
 
 /* Generations of matrix units. A row of matrix.def, sums.def and backends/hip/matrix.c names those that have

@@ -21,13 +21,8 @@
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 
-enum {
-    MOST_LOADS = 16,
-    LEAST_RECORD = 8,
-    LEAST_PACKED = 3,
-    MOST_VECTORS = 64,
-    MOST_RECORD = 128
-}; /* bytes of a record */
+enum { MOST_LOADS = 16, LEAST_PACKED = 3 /* fields of 1 or 2 bytes */ };
+enum { LEAST_RECORD = 8, MOST_VECTORS = 64, MOST_RECORD = 128 }; /* bytes of a record */
 
 typedef struct Field {
     Instr *load;

@@ -39,11 +39,7 @@ enum { MOST_SHIFTS = 8 };
 static bool distance(Facts *facts, Value *v, Value *w, int64_t *d)
 {
     Affine from, to;
-    if (!affine_of(facts, v, &from) || !affine_of(facts, w, &to) || !affine_add(&to, &from, -1)) return false;
-    for (int k = 0; k < to.n; k++)
-        if (to.terms[k].coef) return false;
-    *d = to.constant;
-    return true;
+    return affine_of(facts, v, &from) && affine_of(facts, w, &to) && affine_apart(&to, &from, d);
 }
 
 /* The axis of its matrix that is not K: of which a product makes rows (A) or columns (B). */

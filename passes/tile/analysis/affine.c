@@ -97,6 +97,21 @@ bool affine_add(Affine *a, const Affine *b, int64_t times)
     return add_product(&a->constant, b->constant, times);
 }
 
+static bool constant_only(const Affine *a)
+{
+    for (int n = 0; n < TILE_MAX_RANK; n++)
+        if (a->lane[n]) return false;
+    return a->n == 0;
+}
+
+bool affine_apart(const Affine *a, const Affine *b, int64_t *difference)
+{
+    Affine d = *a;
+    if (!affine_add(&d, b, -1) || !constant_only(&d)) return false;
+    *difference = d.constant;
+    return true;
+}
+
 int64_t affine_coef(Facts *k, const Affine *a, const Value *atom)
 {
     Value *c = canonical(k, (Value *)atom);
@@ -149,13 +164,6 @@ static bool opaque(Facts *k, Value *v, Affine *out)
     if (v->type->kind != TYPE_SCALAR || !dtype_is_int(v->type->dtype) || v->type->dtype == DT_U64)
         return false;
     return add_term(out, canonical(k, v), 1);
-}
-
-static bool constant_only(const Affine *a)
-{
-    for (int n = 0; n < TILE_MAX_RANK; n++)
-        if (a->lane[n]) return false;
-    return a->n == 0;
 }
 
 static bool form_depth(Facts *k, Value *v, Affine *out, int depth);

@@ -32,6 +32,8 @@ RangeInfo value_range(Facts *, Value *); /* range_of of ir/analysis/range.h */
 bool affine_of(Facts *, Value *, Affine *);
 /* A += b * times; false: the sum is too long, or it overflows. */
 bool affine_add(Affine *, const Affine *, int64_t times);
+/* Whether the forms differ by a constant, a - b. */
+bool affine_apart(const Affine *a, const Affine *b, int64_t *difference);
 int64_t affine_coef(Facts *, const Affine *, const Value *atom);
 /* The product (or sum, ...) of integers stays in its dtype for all operands their ranges allow: nothing
  * wraps. */

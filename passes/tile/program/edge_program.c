@@ -24,22 +24,11 @@ enum {
     MOST_WORK = 8    /* of an element for each of them: else masks hardly show, and code twice as long does */
 };
 
-/* Whether the forms differ by a constant: a - b. */
-static bool constant_apart(const Affine *a, const Affine *b, int64_t *difference)
-{
-    Affine d = *a;
-    if (!affine_add(&d, b, -1) || d.n) return false;
-    for (int n = 0; n < TILE_MAX_RANK; n++)
-        if (d.lane[n]) return false;
-    *difference = d.constant;
-    return true;
-}
-
 bool edge_add_form(Edge *e, const Affine *form)
 {
     int64_t apart;
     for (int k = 0; k < e->n; k++)
-        if (constant_apart(form, &e->within[k], &apart)) {
+        if (affine_apart(form, &e->within[k], &apart)) {
             if (apart < 0) e->within[k] = *form;
             return true;
         }

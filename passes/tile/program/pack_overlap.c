@@ -31,24 +31,16 @@ typedef struct Rows {
     bool fits;
 } Rows;
 
-static bool same_form(const Affine *a, const Affine *b)
-{
-    Affine left = *a;
-    if (!affine_add(&left, b, -1) || left.n || left.constant) return false;
-    for (int k = 0; k < TILE_MAX_RANK; k++)
-        if (left.lane[k]) return false;
-    return true;
-}
-
 /* Whether the windows are the same but for their constants along the axis. */
 static bool beside(const Row *a, const Row *b)
 {
     MemParts m, n;
+    int64_t apart;
     if (!ir_mem_parts(a->load, &m) || !ir_mem_parts(b->load, &n) || m.param != n.param ||
         a->axis != b->axis || m.result->type != n.result->type || !ir_same_window(a->load, b->load))
         return false;
     for (int k = 0; k < m.rank; k++)
-        if (!same_form(&a->at[k], &b->at[k])) return false;
+        if (!affine_apart(&a->at[k], &b->at[k], &apart) || apart) return false;
     return true;
 }
 

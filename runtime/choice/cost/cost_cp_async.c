@@ -13,10 +13,10 @@ static double gathered(const CostWalk *w, const Type *view)
 }
 
 /* The same of lines that are neither straight nor in blocks. */
-static double apart(const CpAsyncWay *y)
+static double apart(const CostWalk *w, const CpAsyncWay *y)
 {
-    enum { LANES = 32 };
-    return y->transposed ? (double)y->share * y->vectors / LANES : (double)y->share * y->parts;
+    const double all = (double)y->share * y->vectors;
+    return y->transposed ? all / w->plan->target->wave : (double)y->share * y->parts;
 }
 
 void cost_cp_async(CostWalk *w, const Instr *fill, double times)
@@ -32,7 +32,7 @@ void cost_cp_async(CostWalk *w, const Instr *fill, double times)
     if (!y.share) units = gathered(w, view);
     else if (y.blocks) units = (double)y.share / y.group;
     else if (y.straight) units = y.share;
-    else units = apart(&y);
+    else units = apart(w, &y);
     if (y.straight) w->c.cp_classes += y.mine * times;
     else if (y.share && !y.blocks) w->c.cp_apart += units * times;
     w->c.cp_async += units * times;

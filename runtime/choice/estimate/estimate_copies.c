@@ -15,9 +15,8 @@ double estimate_cp_async(const Estimate *e)
  * these lines for it, unless shared memory leaves it only what cannot be shared memory. */
 double estimate_lines_again(const Estimate *e)
 {
-    enum { STEP = 32 << 10 }; /* of what the multiprocessor divides between shared memory and L1 */
     const Cost *c = e->c;
     double used = fmin(e->resident, ceil(e->programs)) * (double)(c->shared_bytes + e->t->cta_shared_bytes);
     bool small = c->copies > 0 && c->wgmma + c->mma > 0;
-    return small && used > (double)e->t->sm_shared_bytes - STEP ? e->m->copies_few_l1 : 1;
+    return small && used > (double)e->t->sm_shared_bytes - e->m->shared_step ? e->m->copies_few_l1 : 1;
 }
