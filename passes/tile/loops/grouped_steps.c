@@ -235,7 +235,7 @@ static bool chains(const Nest *n)
 {
     Block *body = n->outer->blocks[0];
     int count = n->outer->n_results;
-    Value *v[IR_MAX_RESULTS];
+    Value *v[IR_MAX_RESULTS] = { NULL };
     for (int k = 0; k < count; k++) v[k] = body->args[k + 1];
     if (!carries_on(v, count, n->main, 3)) return false;
     for (int k = 0; k < count; k++) v[k] = &n->main->results[k];
