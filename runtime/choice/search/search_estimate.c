@@ -225,6 +225,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p, bool plays)
     p->divided = code.plan->split_k > 1;
     p->rows = holds_rows(&cost) && !kernel_row_start(f, code.plan).bytes;
     take_hints(p, &f->hints);
+    p->loads_apart = p->loads_together && cost.loading <= 1;
     if (!may_hold(z, p, &cost) || of_lone_warps(z, p)) return;
     const double doubt = search_doubt(&cost, q->device.model, p == &z->point[0]);
     p->ns = doubt * cost_estimate(&cost, &q->device, &p->bound);

@@ -32,9 +32,34 @@ uint8_t search_said(const Search *z, const uint8_t *at, int j)
     return at[j];
 }
 
+const SearchPoint *search_least_cluster(const Search *z, const uint8_t *at)
+{
+    uint8_t other[MOST_NAMES];
+    memcpy(other, at, sizeof other);
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        if (!m->hint || m->hint->id != HINT_cluster || m->values[at[j]].i <= 1) continue;
+        for (int v = 0; v < search_listed(m); v++) {
+            const int64_t least = m->values[other[j]].i, value = m->values[v].i;
+            if (value > 1 && value < least) other[j] = (uint8_t)v;
+        }
+        if (m->beside >= 0) other[m->beside] = (uint8_t)z->name[m->beside].declared;
+    }
+    return memcmp(other, at, sizeof other) ? search_find(z, other) : NULL;
+}
+
+/* Whether programs load nothing together in the smallest cluster, of which they may choose the axis: then no
+ * axis has anything to share, and more of them would share as little. */
+static bool shares_nothing(const Search *z, const uint8_t *at)
+{
+    const SearchPoint *p = search_least_cluster(z, at);
+    return p && p->ns < INFINITY && p->loads_apart;
+}
+
 /* Whether the point with another value of name `j` tells that this one gains little or nothing: a CTA that
  * runs one program need not be able to run several, unless programs load together, which only such CTAs do;
- * and the way in which producers use cp.async is idle where nothing uses it. */
+ * the way in which producers use cp.async is idle where nothing uses it; and a cluster is, where programs
+ * have nothing to share. */
 bool search_is_idle(const Search *z, const uint8_t *at, int j)
 {
     const SearchName *m = &z->name[j];
@@ -42,6 +67,7 @@ bool search_is_idle(const Search *z, const uint8_t *at, int j)
     if (!m->hint || !z->p->device.model || at[j] >= search_listed(m)) return false;
     const bool several = m->hint->id == HINT_persistent && value;
     const bool never = m->hint->search == SEARCH_WITH_CP_ASYNC && !value;
+    if (m->hint->id == HINT_cluster && value > 1 && shares_nothing(z, at)) return true;
     for (int v = 0; v < search_listed(m) && (several || never); v++) {
         const SearchPoint *p = v == at[j] ? NULL : estimated_with(z, at, j, v);
         if (!p) continue;

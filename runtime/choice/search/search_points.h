@@ -91,6 +91,7 @@ typedef struct SearchPoint {
     bool open;                  /* data end them, nobody knows after how many rounds */
     bool warps_given, trips;    /* it is said how many warps there are; loops wait for what they load */
     double waits;               /* how often they do, in a program */
+    bool loads_apart;           /* they are to, and share nothing, so that they cannot */
     bool cluster_given;         /* it is said whether they are to */
     bool parts_given;           /* it is said in how many parts, be it one */
     bool few_stages;            /* producers run two steps ahead at most */
@@ -221,6 +222,9 @@ bool search_has_place(const Search *, const uint8_t *at);
 /* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
  */
 bool search_is_idle(const Search *, const uint8_t *at, int j);
+/* The point `at` with the smallest cluster, of whatever axis, whose estimate tells whether there is anything
+ * to share; NULL: it has none, or is that point. */
+const SearchPoint *search_least_cluster(const Search *, const uint8_t *at);
 /* A point with an estimate that gives the same code as `at`; NULL: none is known. */
 const SearchPoint *search_same_code(const Search *, const uint8_t *at);
 /* The value of name `j` that stands for all that say the same at this point. */

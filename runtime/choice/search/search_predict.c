@@ -27,7 +27,7 @@ static const double NUGGET = 1e-4;
  * of these, both as parts of that. The second doubles with each DOUBLES points beyond PATIENCE: where the
  * points tell little of each other, so many of them are near the best that hardly any is worth its time. */
 static const double HARDLY_LESS = 0.01, WORTH_IT = 0.003;
-static const double PATIENCE = 64, DOUBLES = 16;
+static const double PATIENCE = 64, DOUBLES = 12;
 /* How far off a prediction may be is taken for so many times what the points tell of it, and for more beside
  * the best point, along a name that matters at least so much: neighbours do not tell where tiles cease to
  * fit. */
@@ -407,6 +407,16 @@ static bool needs_none(Search *z, int i)
     return same != NULL;
 }
 
+/* Whether the estimate of another point, which is open or among the `n` chosen ones, may say that this one
+ * needs none. */
+static bool waits_for_another(const Search *z, int i, const int *chosen, int n)
+{
+    const SearchPoint *p = search_least_cluster(z, z->point[i].at);
+    bool waits = p && !p->known;
+    for (int k = 0; k < n && p; k++) waits |= p == &z->point[chosen[k]];
+    return waits;
+}
+
 /* Chooses up to `most` points; how many there are. */
 static int choose(Search *z, int most, int *out)
 {
@@ -417,8 +427,9 @@ static int choose(Search *z, int most, int *out)
     int n = 0, i;
     bound_open(z, seeds, best);
     while (n < most && g->n < MOST_KNOWN && (i = most_promising(z, seeds, best)) >= 0) {
-        z->point[i].known = true;
         g->bound[i] = 0;
+        if (!seeds && waits_for_another(z, i, out, n)) continue;
+        z->point[i].known = true;
         if (needs_none(z, i)) continue;
         count_as_known(z, i);
         out[n++] = i;
