@@ -31,3 +31,12 @@ bool positions_rise(const Best *);
 void begin_from_last(Emit *, int n);                         /* a loop over registers i, the last first */
 const char *both_hold(Emit *, const char *a, const char *b); /* two conditions, "" always holds */
 void emit_topk(Emit *, Instr *);
+
+/* Finds the largest or smallest value of the one row that a thread's registers hold, two elements at a time
+ * (emit_extreme.c). NULL: nothing is emitted. */
+const char *extreme_by_words(Emit *, const Value *x, const Layout *, int axis, bool most);
+/* Whether an operation of the same block on the same tile wants what this one finds. */
+bool extreme_wanted(const Instr *);
+void extreme_keep(Emit *, const Instr *, const char *own, const char *value);
+/* What an operation of the same block on the same tile has found; NULL: there is none. */
+const Extreme *extreme_known(const Emit *, const Instr *);

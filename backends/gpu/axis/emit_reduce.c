@@ -1,5 +1,6 @@
 /* emit_reduce.c: reductions: within a thread, across lanes, warps, the CTAs of a cluster, each in a fixed
  * order. */
+#include "backends/gpu/axis/emit_best.h"
 #include "backends/gpu/hopper/emit_cluster.h"
 
 const char *combine_identity(Emit *e, const Instr *i, DType acc)
@@ -217,6 +218,13 @@ static int chains_of(const Reduction *q)
     return chains;
 }
 
+static const char *by_words(Emit *e, const Reduction *q)
+{
+    const bool most = q->i->op == OP_REDUCE_MAX;
+    if (q->m != 1 || q->acc != DT_F32 || q->nan || (!most && q->i->op != OP_REDUCE_MIN)) return NULL;
+    return extreme_by_words(e, ir_operand(q->i, 0), q->l, q->axis, most);
+}
+
 /* Chains are combined in a fixed order. */
 static void join_registers(Emit *e, const Reduction *q)
 {
@@ -225,6 +233,11 @@ static void join_registers(Emit *e, const Reduction *q)
     int chains = chains_of(q);
     DType d = x->type->dtype;
     bool padded = q->l->cover[q->axis] != q->l->tile[q->axis];
+    const char *found = by_words(e, q);
+    if (found) {
+        line(e, "float %s[1] = { %s };", a, found);
+        return;
+    }
     line(e, "%s %s[%d];", ctype(q->acc), a, q->m * chains);
     begin_unrolled(e, "i", q->m * chains);
     line(e, "%s[i] = %s;", a, q->init);
@@ -425,6 +438,15 @@ static void meet(Emit *e)
     for (const Reduction *q = first; q; q = q->next) store_result(e, q);
 }
 
+/* For a search for the position of what is found: only threads that have found it by themselves look for it.
+ */
+static void keep_own(Emit *e, const Reduction *q)
+{
+    const char *own = tmp(e, "own");
+    if (q->m == 1) line(e, "const %s %s = %s[0];", ctype(q->acc), own, q->array);
+    extreme_keep(e, q->i, own, q->array);
+}
+
 /* A reduction that is marked `joint` waits for the next ones of its block, up to one that is not. */
 void emit_reduce(Emit *e, Instr *i)
 {
@@ -440,6 +462,13 @@ void emit_reduce(Emit *e, Instr *i)
         .acc = accumulator(i),
         .array = tmp(e, "red") };
     q->init = combine_identity(e, i, q->acc);
+    const Extreme *known = ir_attr_int(i, ATTR_LANES, 0) ? NULL : extreme_known(e, i);
+    if (known) {
+        q->array = known->value;
+        store_result(e, q);
+        if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
+        return;
+    }
     if (emit_one_hot(e, i, l, keep, q->array)) {
         store_result(e, q);
         if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
@@ -465,6 +494,7 @@ void emit_reduce(Emit *e, Instr *i)
         store_result(e, q);
         return;
     }
+    if (extreme_wanted(i)) keep_own(e, q);
     join_lanes(e, q);
     while (*end) end = &(*end)->next;
     *end = q;
