@@ -6,6 +6,9 @@
  *
  *     reduce_max abs cast %x      w = max2(w & 0x7fff7fff, x[0] & ..); ..; max(widened w.low, widened w.high)
  *
+ * Where all lanes of a warp hold the same row, one instruction finds the largest integer of them, be it the
+ * bits of a float.
+ *
  * argmax looks for the largest value first. Beside reduce_max of the same tile one of them finds it, and the
  * other one takes it over. */
 #include "backends/gpu/axis/emit_best.h"
@@ -69,6 +72,15 @@ const char *extreme_by_words(Emit *e, const Value *x, const Layout *l, int axis,
     for (int k = 1; k < chains; k++) line(e, "%s[0] = %s(%s[0], %s[%d]);", w, join, w, w, k);
     const char *half = use(e, str(e, "get_%s", dtype_name(d)));
     return str(e, "%s(%s(%s[0], 0), %s(%s[0], 1))", use(e, most ? "max_f32" : "min_f32"), half, w, half, w);
+}
+
+/* --- of all lanes ------------------------------------------------------------------------------------ */
+
+const char *extreme_of_warp(Emit *e, uint32_t lanes, DType d, bool most)
+{
+    if (is_hip(e) || lanes != (uint32_t)e->target->wave - 1) return NULL;
+    if (d == DT_I32) return use(e, most ? "warp_max_i32" : "warp_min_i32");
+    return d == DT_F32 && most ? use(e, "warp_max_f32") : NULL;
 }
 
 /* --- that are known ---------------------------------------------------------------------------------- */

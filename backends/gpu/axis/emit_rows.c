@@ -164,11 +164,20 @@ void begin_from_last(Emit *e, int n)
 
 /* Joins value[i] of all threads of the CTA that hold elements of row i. from: the bytes of scratch that are
  * in use, which grow. Returns whether warps have met. */
-static bool join_across(Emit *e, const Best *b, const char *value, DType d, const char *join, int64_t *from)
+static bool join_across(Emit *e, const Best *b, const char *value, DType d, bool most, int64_t *from)
 {
     int parts;
     int64_t rows;
-    for (int s = 0; s < b->plan.nlane; s++) {
+    uint32_t lanes = 0;
+    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(d)));
+    for (int s = 0; s < b->plan.nlane; s++) lanes |= b->plan.lane_xor[s];
+    const char *at_once = extreme_of_warp(e, lanes, d, most);
+    if (at_once) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s(%s[i]);", value, at_once, value);
+        end_block(e);
+    }
+    for (int s = 0; s < b->plan.nlane && !at_once; s++) {
         begin_unrolled(e, "i", b->m);
         line(e, "%s[i] = %s(%s[i], %s(%s[i], %u));", value, join, value,
             use(e, str(e, "shuffle_xor_%s", dtype_name(d))), value, b->plan.lane_xor[s]);
@@ -272,7 +281,6 @@ static const char *find_best(Emit *e, const Instr *arg, const Best *b, const cha
 {
     const Extreme *known = extreme_known(e, arg);
     const bool most = arg->op == OP_ARGMAX;
-    const DType acc = combined_wide(b->d);
     if (known) {
         begin_unrolled(e, "i", b->m);
         line(e, "%s[i] = %s[i];", b->value, known->value);
@@ -282,7 +290,7 @@ static const char *find_best(Emit *e, const Instr *arg, const Best *b, const cha
     const char *own = tmp(e, "own");
     values_in_thread(e, b, ir_operand(arg, 0), most, xs);
     if (b->m == 1) line(e, "const %s %s = %s[0];", ctype(b->d), own, b->value);
-    join_across(e, b, b->value, acc, str(e, "%s_%s", most ? "max" : "min", dtype_name(acc)), from);
+    join_across(e, b, b->value, combined_wide(b->d), most, from);
     return own;
 }
 
@@ -311,7 +319,7 @@ static bool best_by_value(Emit *e, const Instr *arg, const Best *b)
     find_value(e, b, x, xs);
     if (packed) e->storage[held->id] = kept;
     end_block(e);
-    return join_across(e, b, b->at, DT_I32, use(e, "min_i32"), &from);
+    return join_across(e, b, b->at, DT_I32, false, &from);
 }
 
 static void keep_better(Emit *e, const Best *b, const char *k, const char *v, const char *p)
