@@ -96,9 +96,10 @@ static Value *bounded(Builder *b, const Rounded *r)
         Value *finite = ir_bin(&behind, OP_LT, row.divisor, ir_const_float(&behind, DT_F32, INFINITY));
         return ir_op(b, OP_WHERE, NULL, NO_ATTRS, ir_splat(b, finite, t->rank, t->shape), x, all(b, 0, t));
     }
+    Value *low = all(b, r->low, t);
     if (r->low != 0) /* NaN becomes 0 */
         x = ir_op(b, OP_WHERE, NULL, NO_ATTRS, ir_bin(b, OP_EQ, x, x), x, all(b, 0, t));
-    x = ir_bin(b, OP_MAXNUM, x, all(b, r->low, t));
+    x = ir_bin(b, OP_MAXNUM, x, low);
     return ir_bin(b, OP_MINNUM, x, all(b, r->high, t));
 }
 
@@ -109,7 +110,8 @@ static void visit(void *user, Instr *i)
     if (i->op != OP_CAST || !find(i, &r)) return;
     Builder b = ir_before(i);
     const Type *t = r.x->type;
-    Value *x = ir_bin(&b, OP_ADD, bounded(&b, &r), all(&b, MAGIC, t));
+    Value *x = bounded(&b, &r);
+    x = ir_bin(&b, OP_ADD, x, all(&b, MAGIC, t));
     x = ir_emit(&b, OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(s, t, DT_U32));
     ir_replace(ir_result(i), ir_cast(&b, x, ir_result(i)->type->dtype));
     Value *clamped = ir_operand(i, 0);

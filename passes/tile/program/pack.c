@@ -35,7 +35,7 @@ enum {
     LANE_BYTES = 64,    /* of the programs that a lane holds; half of it when vectors have 8 bytes */
     LANE_ELEMS = 32,    /* elements of the programs that a lane holds */
     MOST_ELEMS = 48,    /* the same when more elements give each warp whole programs, which saves a barrier */
-    SCAN_ELEMS = 24,    /* the same of scans that take rows to runs of other lanes and back */
+    SCAN_ELEMS = 12,    /* the same of scans that take rows to runs of other lanes and back */
     SCAN_RUN = 4,       /* elements of an access from which on they do not (kernel_scan_layout) */
     PIECE_ELEMS = 36,   /* the same of rows that begin anywhere, as far as packs begin at vectors */
     PIECE_BYTES = 16384, /* of all programs of such a pack (row_block.c) */
