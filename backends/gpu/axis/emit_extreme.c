@@ -107,11 +107,18 @@ bool extreme_wanted(const Instr *i)
 void extreme_keep(Emit *e, const Instr *i, const char *own, const char *value)
 { vec_push(&e->s->arena, &e->extremes, ((Extreme){ i, own, value })); }
 
+static bool stands_before(const Instr *a, const Instr *b)
+{
+    while (b && b != a) b = b->prev;
+    return b != NULL;
+}
+
+/* A block may be emitted again, where what others have found behind this operation is of the time before. */
 const Extreme *extreme_known(const Emit *e, const Instr *i)
 {
     for (size_t k = e->joint ? 0 : e->extremes.len; k; k--) {
         const Extreme *x = &e->extremes.data[k - 1];
-        if (alike(x->of, i)) return x;
+        if (alike(x->of, i) && stands_before(x->of, i->prev)) return x;
     }
     return NULL;
 }
