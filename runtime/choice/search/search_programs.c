@@ -20,8 +20,8 @@ enum { MOST_HELD = 64 };
 /* The ratio that estimates of launches of other extents may have then. */
 static const double NOT_MUCH_WORSE = 1 / 0.9;
 /* The ratio below which both estimates must be for fewer CTAs to share a row (bench/notes/short_rows.md,
- * "Fewer CTAs of a row"); that of the least one up to which still fewer are taken; and that of a launch of so
- * few programs that CTAs are missing. */
+ * "Instructions of rows, wide tiles of channels, fewer CTAs of a row"); that of the least one up to which
+ * still fewer are taken; and that of a launch of so few programs that CTAs are missing. */
 static const double SHARED_BETTER = 0.85, ALIKE = 1.05, FEW_WORSE = 2;
 
 bool search_says_of_programs(const FrontKernel *k, const FrontBinding *b, int n)
