@@ -155,9 +155,9 @@ int search_programs(Search *z, int best)
         return best;
     z->most = MOST_POINTS;
     const int fewer = z->tune->n ? best : fewer_shares(z, best, warps);
-    if (fewer != best) return fewer;
     /* Other warps move as many bytes. */
-    if (z->point[best].bound == BOUND_MEMORY) return z->tune->n ? best : less_shared(z, best, warps);
+    if (z->point[best].bound == BOUND_MEMORY)
+        return fewer != best || z->tune->n ? fewer : less_shared(z, best, warps);
     const int first = z->n_points;
     consider_warps(z, best, warps);
     consider_ctas(z, best, ctas);
@@ -170,5 +170,5 @@ int search_programs(Search *z, int best)
         found = i;
         least = now;
     }
-    return found;
+    return fewer == best || (found != best && ratio(&z->point[fewer], &z->point[found]) >= 1) ? found : fewer;
 }
