@@ -65,6 +65,10 @@ const PreludeEntry cuda_prelude[] = {
         FN "u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, "
            "0xffffffff;\" : \"=r\"(y) : \"r\"(x), \"r\"(lane)); return y; }" },
     { "warp_max_i32", NULL, "", FN "i32 warp_max_i32(i32 x) { return __reduce_max_sync(0xffffffffu, x); }" },
+    { "warp_max_f32", NULL, "warp_max_i32 float_bits float_word",
+        "/* the bits in the order of numbers; NaN is the canonical one, the largest */\n" FN
+        "float warp_max_f32(float x) { const i32 a = (i32)float_word(x), b = warp_max_i32(a ^ (a >> 31 & "
+        "0x7fffffff)); return float_bits((u32)(b ^ (b >> 31 & 0x7fffffff))); }" },
     { "warp_min_i32", NULL, "", FN "i32 warp_min_i32(i32 x) { return __reduce_min_sync(0xffffffffu, x); }" },
 #include "backends/gpu/prelude/prelude_lanes.def"
 /* --- order of values and positions: NaN counts as the largest, of equal values the lower position comes

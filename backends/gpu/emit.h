@@ -164,10 +164,11 @@ struct Emit {
     bool halves, fence_due;   /* barriers of consumers have two halves; of a write that wgmma reads next */
     bool bulk, dynamic; /* the running role stores by TMA; its programs are those of the tile scheduler */
     bool raw; /* the value is a narrow float for a register array, which packing rounds, infinities kept */
-    VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
-    bool cluster_met;          /* the CTAs of the cluster are known to have started */
-    struct Reduction *joint;   /* that wait for the next one (emit_reduce.c) */
-    int cluster_reads;         /* warps of a cluster that say when they have read their rings; 0: none do */
+    VEC(struct Extreme) extremes; /* of rows, for other operations on them (emit_extreme.c) */
+    VEC(int64_t) cluster_bars;    /* mbarriers of reductions across a cluster */
+    bool cluster_met;             /* the CTAs of the cluster are known to have started */
+    struct Reduction *joint;      /* that wait for the next one (emit_reduce.c) */
+    int cluster_reads; /* warps of a cluster that say when they have read their rings; 0: none do */
     int64_t cluster_read, rings_from, rings_to; /* their mbarrier; shared memory that rings alone have */
     int next_tmp;
     Ranges *ranges;                /* computed at the first query */

@@ -296,6 +296,13 @@ const Layout *kernel_scan_layout(Arena *, KernelPlan *, const Type *, int axis);
 enum { KERNEL_MOST_SORTED = 64 };
 /* Whether topk sorts the row instead of looking for one element after the other. */
 bool kernel_sorts_largest(const Instr *topk);
+/* A row that is divided by `divisor`, a number or one for each row, which is most / factor or more: `most` is
+ * NaN if an element is, and else no element is larger in magnitude. */
+typedef struct ScaledRow {
+    Value *divisor, *most;
+    double factor;
+} ScaledRow;
+bool kernel_scaled_row(const Value *x, Value *divisor, ScaledRow *);
 /* Whether both layouts give each row along `axis` to the same threads and registers, in whatever order, and
  * hold every element once, or are the same. */
 bool kernel_same_rows(const Layout *, const Layout *, int axis);

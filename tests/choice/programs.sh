@@ -57,6 +57,37 @@ kernel norm(in f16 X[M, N], in f16 W[N], in f16 B[N], out f16 Y[M, N]) grid (M)
 }
 KERNEL
 takes "warps=8, cluster=1" "$work/norm.tile" norm M=6973 N=19247
+# Rows that registers hold are shared by fewer CTAs where both estimates are clearly lower, and by as many as the passes say where only
+# one is. Scans take warps that have whole rows, which need no shared memory.
+cat >"$work/rows.tile" <<'KERNEL'
+kernel kl(in f16 P[M, N], in f16 Q[M, N], out f32 H[M]) grid (M)
+{
+    let r = program_id();
+    let p = f32(load(P[r, :]));
+    let q = f32(load(Q[r, :]));
+    let (mp, mq) = (max(p, drop = true), max(q, drop = true));
+    let ep = exp(p - mp);
+    let (sp, sq) = (sum(ep, drop = true), sum(exp(q - mq), drop = true));
+    store(H[r], sum(ep * ((p - mp) - (q - mq)), drop = true) / sp - log(sp) + log(sq));
+}
+kernel entropy(in bf16 X[M, N], out f32 H[M]) grid (M)
+{
+    let r = program_id();
+    let x = f32(load(X[r, :]));
+    let m = max(x, drop = true);
+    let e = exp(x - m);
+    let s = sum(e, drop = true);
+    store(H[r], log(s) - sum(e * (x - m), drop = true) / s);
+}
+kernel running(in f16 X[M, N], out f16 Y[M, N]) grid (M)
+{
+    let r = program_id();
+    store(Y[r, :], f16(cumsum(f32(load(X[r, :])), axis = 0)));
+}
+KERNEL
+takes "warps=4, cluster=1" "$work/rows.tile" kl M=14913 N=9000
+takes "as declared" "$work/rows.tile" entropy M=11483 N=11688
+takes warps=1 "$work/rows.tile" running M=189840 N=707
 sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
 grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64

@@ -31,3 +31,22 @@ bool positions_rise(const Best *);
 void begin_from_last(Emit *, int n);                         /* a loop over registers i, the last first */
 const char *both_hold(Emit *, const char *a, const char *b); /* two conditions, "" always holds */
 void emit_topk(Emit *, Instr *);
+
+/* The largest or smallest values of rows: what the thread alone has found of its one row, and the array of
+ * all rows' values. */
+typedef struct Extreme {
+    const Instr *of;
+    const char *own, *value;
+} Extreme;
+
+/* Finds the largest or smallest value of the one row that a thread's registers hold, two elements at a time
+ * (emit_extreme.c). NULL: nothing is emitted. */
+const char *extreme_by_words(Emit *, const Value *x, const Layout *, int axis, bool most);
+/* The function that gives all lanes the largest or smallest value of those that differ in these bits; NULL:
+ * there is none. Of floats, NaN must be the one that max gives. */
+const char *extreme_of_warp(Emit *, uint32_t lanes, DType, bool most);
+/* Whether an operation of the same block on the same tile wants what this one finds. */
+bool extreme_wanted(const Instr *);
+void extreme_keep(Emit *, const Instr *, const char *own, const char *value);
+/* What an operation of the same block on the same tile has found; NULL: there is none. */
+const Extreme *extreme_known(const Emit *, const Instr *);

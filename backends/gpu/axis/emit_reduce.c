@@ -1,5 +1,6 @@
 /* emit_reduce.c: reductions: within a thread, across lanes, warps, the CTAs of a cluster, each in a fixed
  * order. */
+#include "backends/gpu/axis/emit_best.h"
 #include "backends/gpu/hopper/emit_cluster.h"
 
 const char *combine_identity(Emit *e, const Instr *i, DType acc)
@@ -73,70 +74,6 @@ static void join_parts_of_blocks(
     line(e, "const %s %s = %s[%s];", ctype(acc), y, parts, all ? "p" : str(e, "%s + p", first));
     line(e, "%s[0] = %s;", a, combine_expr(e, i, acc, sum, y));
     end_block(e);
-}
-
-/* Whether what is written, too, is loaded since the CTAs of the cluster have last met. */
-static bool reads_since(Emit *e, const Instr *i)
-{
-    MemParts m;
-    for (i = i->prev; i; i = i->prev) {
-        const Type *t = i->n_operands ? ir_operand(i, 0)->type : NULL;
-        bool meets = op_is_along_axis(i->op) && t->kind == TYPE_TILE && t->layout;
-        if (meets && layout_blocks(layout_of(e, ir_operand(i, 0))) > 1) return false;
-        if (i->op == OP_LOAD && ir_mem_parts(i, &m) && e->f->params[m.param].kind != PARAM_IN) return true;
-    }
-    return false;
-}
-
-/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
- * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for, except where a
- * CTA stores elements that others have read before (KernelPlan.reads_before). Every reduction has its own
- * place and mbarrier, two in turn inside a loop: what is sent for the round after next is sent by CTAs that
- * have the parts of the next from all, hence after all have read this one's. None leaves before all have sent
- * to it. */
-void blocks_meet(Emit *e, const Instr *i, int n, int bytes, bool met, BlocksMeet *m)
-{
-    int slot = (n * bytes + 15) / 16 * 16;
-    bool again = i->block != e->f->body;
-    int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
-    e->shared_bytes = bar + 16;
-    *m = (BlocksMeet){ .fenced = e->plan->reads_before && reads_since(e, i),
-        .place = str(e, "shared_base + %lld", (long long)at),
-        .mbar = str(e, "shared_base + %lld", (long long)bar),
-        .parts = str(e, "shared + %lld", (long long)at) };
-    if (again && !met) { /* all have read the parts of the round before */
-        if (e->threads == e->target->wave) line(e, "%s();", use(e, "warp_sync"));
-        else barrier(e);
-    }
-    line(e, "/* every CTA sends its part to all of the cluster */");
-    if (!e->cluster_met && again)
-        line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
-    else if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
-    e->cluster_met = true;
-    for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
-    if (again) {
-        m->round = tmp(e, "round");
-        line_in(e, e->pre, 1, "u32 %s = 0;", m->round);
-        m->place = str(e, "%s + (%s & 1) * %d", m->place, m->round, slot);
-        m->mbar = str(e, "%s + (%s & 1) * 8", m->mbar, m->round);
-        m->parts = str(e, "%s + (%s & 1) * %d", m->parts, m->round, slot);
-    }
-    line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), m->mbar, n * bytes);
-    /* The warp that sends has met all warps whose reads come before. */
-    if (m->fenced) line(e, "if (tid < 32) %s();", use(e, "fence_cluster"));
-}
-
-void blocks_send(Emit *e, const BlocksMeet *m, int n, DType d, int64_t at, const char *x)
-{
-    const char *to = at ? str(e, "%s + %lld", m->place, (long long)at) : m->place;
-    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s, %s);", n, use(e, str(e, "send_%s", dtype_name(d))),
-        to, ctype_bytes(d), x, m->mbar);
-}
-
-void blocks_wait(Emit *e, const BlocksMeet *m)
-{
-    const char *wait = use(e, m->fenced ? "mbar_wait_acquire" : "mbar_wait");
-    line(e, "%s(%s, %s);", wait, m->mbar, m->round ? str(e, "%s >> 1 & 1", m->round) : "0");
 }
 
 /* A reduction that is being emitted. `array` has `m` registers in each thread with the layout `keep`. `init`
@@ -217,6 +154,13 @@ static int chains_of(const Reduction *q)
     return chains;
 }
 
+static const char *by_words(Emit *e, const Reduction *q)
+{
+    const bool most = q->i->op == OP_REDUCE_MAX;
+    if (q->m != 1 || q->acc != DT_F32 || q->nan || (!most && q->i->op != OP_REDUCE_MIN)) return NULL;
+    return extreme_by_words(e, ir_operand(q->i, 0), q->l, q->axis, most);
+}
+
 /* Chains are combined in a fixed order. */
 static void join_registers(Emit *e, const Reduction *q)
 {
@@ -225,6 +169,11 @@ static void join_registers(Emit *e, const Reduction *q)
     int chains = chains_of(q);
     DType d = x->type->dtype;
     bool padded = q->l->cover[q->axis] != q->l->tile[q->axis];
+    const char *found = by_words(e, q);
+    if (found) {
+        line(e, "float %s[1] = { %s };", a, found);
+        return;
+    }
     line(e, "%s %s[%d];", ctype(q->acc), a, q->m * chains);
     begin_unrolled(e, "i", q->m * chains);
     line(e, "%s[i] = %s;", a, q->init);
@@ -274,6 +223,14 @@ static void join_lanes(Emit *e, const Reduction *q)
     uint32_t lanes = held ? layout_lane_copies(q->l) : layout_lanes_along(q->l, q->axis),
              low = lanes & -lanes, high = low;
     while (lanes & high << 1) high <<= 1;
+    const bool most = q->i->op == OP_REDUCE_MAX;
+    const char *all = most || q->i->op == OP_REDUCE_MIN ? extreme_of_warp(e, lanes, q->acc, most) : NULL;
+    if (all) {
+        begin_unrolled(e, "i", q->m);
+        line(e, "%s[i] = %s(%s[i]);", q->array, all, q->array);
+        end_block(e);
+        return;
+    }
     if (!is_hip(e) && low && high > 2 * low && lanes == 2 * high - low) {
         directive(e, "#pragma unroll");
         line(e, "for (int apart = %u; apart <= %u; apart *= 2) {", low, high);
@@ -425,6 +382,15 @@ static void meet(Emit *e)
     for (const Reduction *q = first; q; q = q->next) store_result(e, q);
 }
 
+/* For a search for the position of what is found: only threads that have found it by themselves look for it.
+ */
+static void keep_own(Emit *e, const Reduction *q)
+{
+    const char *own = tmp(e, "own");
+    if (q->m == 1) line(e, "const %s %s = %s[0];", ctype(q->acc), own, q->array);
+    extreme_keep(e, q->i, own, q->array);
+}
+
 /* A reduction that is marked `joint` waits for the next ones of its block, up to one that is not. */
 void emit_reduce(Emit *e, Instr *i)
 {
@@ -440,6 +406,13 @@ void emit_reduce(Emit *e, Instr *i)
         .acc = accumulator(i),
         .array = tmp(e, "red") };
     q->init = combine_identity(e, i, q->acc);
+    const Extreme *known = ir_attr_int(i, ATTR_LANES, 0) ? NULL : extreme_known(e, i);
+    if (known) {
+        q->array = known->value;
+        store_result(e, q);
+        if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
+        return;
+    }
     if (emit_one_hot(e, i, l, keep, q->array)) {
         store_result(e, q);
         if (!ir_attr_int(i, ATTR_JOINT, 0)) meet(e);
@@ -465,6 +438,7 @@ void emit_reduce(Emit *e, Instr *i)
         store_result(e, q);
         return;
     }
+    if (extreme_wanted(i)) keep_own(e, q);
     join_lanes(e, q);
     while (*end) end = &(*end)->next;
     *end = q;

@@ -164,11 +164,20 @@ void begin_from_last(Emit *e, int n)
 
 /* Joins value[i] of all threads of the CTA that hold elements of row i. from: the bytes of scratch that are
  * in use, which grow. Returns whether warps have met. */
-static bool join_across(Emit *e, const Best *b, const char *value, DType d, const char *join, int64_t *from)
+static bool join_across(Emit *e, const Best *b, const char *value, DType d, bool most, int64_t *from)
 {
     int parts;
     int64_t rows;
-    for (int s = 0; s < b->plan.nlane; s++) {
+    uint32_t lanes = 0;
+    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(d)));
+    for (int s = 0; s < b->plan.nlane; s++) lanes |= b->plan.lane_xor[s];
+    const char *at_once = extreme_of_warp(e, lanes, d, most);
+    if (at_once) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s(%s[i]);", value, at_once, value);
+        end_block(e);
+    }
+    for (int s = 0; s < b->plan.nlane && !at_once; s++) {
         begin_unrolled(e, "i", b->m);
         line(e, "%s[i] = %s(%s[i], %s(%s[i], %u));", value, join, value,
             use(e, str(e, "shuffle_xor_%s", dtype_name(d))), value, b->plan.lane_xor[s]);
@@ -242,22 +251,20 @@ static void find_value(Emit *e, const Best *b, const Value *x, const char *xs)
     end_block(e);
 }
 
-/* The best value of each row first, by one instruction for each element, and then the first position that has
- * it. Of a row of several threads only those whose own best element is that value look for it. Returns
- * whether warps have met. */
-static bool best_by_value(Emit *e, const Best *b, const Value *x, bool most)
+/* The best value that each thread has of each row; xs: the elements are copied there, NULL: they are not. */
+static void values_in_thread(Emit *e, const Best *b, const Value *x, bool most, const char *xs)
 {
-    DType acc = combined_wide(b->d);
-    const Value *held = in_registers(e, x);
-    const bool packed = !is_hip(e) && held && per_word(held->type->dtype) > 1;
-    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(acc))),
-               *none = use(e, str(e, "%s_%s", most ? "LOWEST" : "HIGHEST", dtype_name(acc))),
-               *xs = packed ? NULL : tmp(e, "xs"), *own = tmp(e, "own"), *kept = NULL;
+    const char *type = dtype_name(combined_wide(b->d)),
+               *join = use(e, str(e, "%s_%s", most ? "max" : "min", type)),
+               *none = use(e, str(e, "%s_%s", most ? "LOWEST" : "HIGHEST", type)),
+               *found = b->m == 1 && !xs ? extreme_by_words(e, x, b->l, b->axis, most) : NULL;
+    if (found) {
+        line(e, "%s[0] = %s;", b->value, found);
+        return;
+    }
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = %s;", b->value, none);
-    line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
     end_block(e);
-    if (xs) line(e, "%s %s[%d];", ctype(b->d), xs, b->n);
     begin_unrolled(e, "i", b->n);
     Index *i = index_variable(e, "i");
     const char *k = index_text(e, map_register(e, b->l, b->keep, i)), *in = inside_tile(e, b->l, i),
@@ -266,10 +273,42 @@ static bool best_by_value(Emit *e, const Best *b, const Value *x, bool most)
     if (xs) line(e, "%s[i] = %s;", xs, v);
     line(e, "%s[%s] = %s(%s[%s], %s);", b->value, k, join, b->value, k, xs ? str(e, "%s[i]", xs) : v);
     end_block(e);
-    int64_t from = 0;
+}
+
+/* The best value of each row, of all threads. Gives what the thread has found by itself of its one row; xs:
+ * as above. */
+static const char *find_best(Emit *e, const Instr *arg, const Best *b, const char *xs, int64_t *from)
+{
+    const Extreme *known = extreme_known(e, arg);
+    const bool most = arg->op == OP_ARGMAX;
+    if (known) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s[i];", b->value, known->value);
+        end_block(e);
+        return known->own;
+    }
+    const char *own = tmp(e, "own");
+    values_in_thread(e, b, ir_operand(arg, 0), most, xs);
     if (b->m == 1) line(e, "const %s %s = %s[0];", ctype(b->d), own, b->value);
-    join_across(e, b, b->value, acc, join, &from);
-    const char *same = str(e, "%s == %s[0]", own, b->value);
+    join_across(e, b, b->value, combined_wide(b->d), most, from);
+    return own;
+}
+
+/* The best value of each row first, by one instruction for each element or two, and then the first position
+ * that has it. Of a row of several threads only those whose own best element is that value look for it.
+ * Returns whether warps have met. */
+static bool best_by_value(Emit *e, const Instr *arg, const Best *b)
+{
+    const Value *x = ir_operand(arg, 0), *held = in_registers(e, x);
+    const bool packed = !is_hip(e) && held && per_word(held->type->dtype) > 1,
+               copied = !packed && !extreme_known(e, arg);
+    const char *xs = copied ? tmp(e, "xs") : NULL, *kept = NULL;
+    int64_t from = 0;
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
+    end_block(e);
+    if (xs) line(e, "%s %s[%d];", ctype(b->d), xs, b->n);
+    const char *own = find_best(e, arg, b, xs, &from), *same = str(e, "%s == %s[0]", own, b->value);
     if (dtype_is_float(b->d)) same = str(e, "%s || %s != %s", same, own, own);
     line(e, b->m == 1 ? "if (%s) {" : "{", same);
     e->indent++;
@@ -280,7 +319,7 @@ static bool best_by_value(Emit *e, const Best *b, const Value *x, bool most)
     find_value(e, b, x, xs);
     if (packed) e->storage[held->id] = kept;
     end_block(e);
-    return join_across(e, b, b->at, DT_I32, use(e, "min_i32"), &from);
+    return join_across(e, b, b->at, DT_I32, false, &from);
 }
 
 static void keep_better(Emit *e, const Best *b, const char *k, const char *v, const char *p)
@@ -362,13 +401,13 @@ static void emit_arg(Emit *e, Instr *i)
     Value *r = ir_result(i);
     best_of(e, i, (int)ir_attr_int(i, ATTR_AXIS, 0), i->op == OP_ARGMAX ? "above" : "below", &b);
     bool met;
-    if (b.d != DT_BOOL && positions_rise(&b))
-        met = best_by_value(e, &b, ir_operand(i, 0), i->op == OP_ARGMAX);
+    if (b.d != DT_BOOL && positions_rise(&b)) met = best_by_value(e, i, &b);
     else {
         best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
         met = best_across(e, &b, 0);
     }
     best_of_blocks(e, i, &b, met);
+    extreme_keep(e, i, NULL, b.value);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);
         line(e, "const %s %s = %s;", ctype(r->type->dtype), n,

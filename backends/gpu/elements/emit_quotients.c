@@ -65,6 +65,10 @@ static bool small_is_zero(const Paired *r, const Value *v, int steps)
     return true;
 }
 
+/* Whether elements are 0 or at least 2^-96: f16 that are widened. */
+static bool never_tiny(const Value *x)
+{ return x->def && x->def->op == OP_CAST && ir_operand(x->def, 0)->type->dtype == DT_F16; }
+
 static const char *reciprocal(Emit *e, const char *d)
 {
     const char *name = tmp(e, "rcp");
@@ -78,23 +82,33 @@ void declare_reciprocal(Paired *r, const Instr *i)
     if (d && !r->elem[d->id * 4]) r->elem[d->id * 4] = reciprocal(r->e, name_of(r->e, d));
 }
 
+/* The largest magnitude of all dividends, if it is in a register; NULL: it is not known. */
+static const char *largest(const Emit *e, const Instr *i)
+{
+    ScaledRow row;
+    if (!kernel_scaled_row(ir_operand(i, 0), ir_operand(i, 1), &row)) return NULL;
+    return row.most->type->kind == TYPE_SCALAR ? e->storage[row.most->id] : NULL;
+}
+
 void emit_quotients(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
     const Value *v = ir_result(i), *x = ir_operand(i, 0), *one = one_divisor(r, i);
-    bool rounded = small_is_zero(r, v, MOST_STEPS);
+    bool rounded = small_is_zero(r, v, MOST_STEPS) || never_tiny(x);
     const char *d = one ? name_of(e, one) : tmp(e, "divisor"), *of[4], *sum = tmp(e, "sum"),
                *least = rounded ? "0xffffffffu" : tmp(e, "least");
+    const char *most = rounded && one ? largest(e, i) : NULL;
     if (!one) line(e, "const float %s = %s;", d, paired_element(r, ir_operand(i, 1), 0));
     const char *rcp = one ? r->elem[one->id * 4] : reciprocal(e, d);
-    line(e, "float %s = 0.0f;", sum);
+    if (most) sum = most;
+    else line(e, "float %s = 0.0f;", sum);
     if (!rounded) line(e, "u32 %s = 0xffffffffu;", least);
     for (int k = 0; k < 4; k++) {
         const char *name = r->elem[v->id * 4 + (uint32_t)k] = str(e, "%s%c", name_of(e, v), "abcd"[k]);
         of[k] = paired_element(r, x, k);
         line(e, "float %s = %s(%s, %s, %s);", name, use(e, "quotient"), of[k], d, rcp);
-        if (rounded) line(e, "%s += fabsf(%s);", sum, of[k]);
-        else line(e, "%s(%s, &%s, &%s);", use(e, "quotient_note"), of[k], sum, least);
+        if (rounded && !most) line(e, "%s += fabsf(%s);", sum, of[k]);
+        else if (!rounded) line(e, "%s(%s, &%s, &%s);", use(e, "quotient_note"), of[k], sum, least);
     }
     line(e, "if (!%s(%s, %s, %s)) {", use(e, "quotient_holds"), d, sum, least);
     e->indent++;

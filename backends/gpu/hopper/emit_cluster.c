@@ -91,3 +91,69 @@ void emit_cluster_leave(Emit *e)
     }
     if (e->dynamic) line(e, "if (block == 0) %s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
 }
+
+/* --- reductions of a cluster ---------------------------------------------------------------------------- */
+
+/* Whether what is written, too, is loaded since the CTAs of the cluster have last met. */
+static bool reads_since(Emit *e, const Instr *i)
+{
+    MemParts m;
+    for (i = i->prev; i; i = i->prev) {
+        const Type *t = i->n_operands ? ir_operand(i, 0)->type : NULL;
+        bool meets = op_is_along_axis(i->op) && t->kind == TYPE_TILE && t->layout;
+        if (meets && layout_blocks(layout_of(e, ir_operand(i, 0))) > 1) return false;
+        if (i->op == OP_LOAD && ir_mem_parts(i, &m) && e->f->params[m.param].kind != PARAM_IN) return true;
+    }
+    return false;
+}
+
+/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
+ * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for, except where a
+ * CTA stores elements that others have read before (KernelPlan.reads_before). Every reduction has its own
+ * place and mbarrier, two in turn inside a loop: what is sent for the round after next is sent by CTAs that
+ * have the parts of the next from all, hence after all have read this one's. None leaves before all have sent
+ * to it. */
+void blocks_meet(Emit *e, const Instr *i, int n, int bytes, bool met, BlocksMeet *m)
+{
+    int slot = (n * bytes + 15) / 16 * 16;
+    bool again = i->block != e->f->body;
+    int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
+    e->shared_bytes = bar + 16;
+    *m = (BlocksMeet){ .fenced = e->plan->reads_before && reads_since(e, i),
+        .place = str(e, "shared_base + %lld", (long long)at),
+        .mbar = str(e, "shared_base + %lld", (long long)bar),
+        .parts = str(e, "shared + %lld", (long long)at) };
+    if (again && !met) { /* all have read the parts of the round before */
+        if (e->threads == e->target->wave) line(e, "%s();", use(e, "warp_sync"));
+        else barrier(e);
+    }
+    line(e, "/* every CTA sends its part to all of the cluster */");
+    if (!e->cluster_met && again)
+        line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
+    else if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
+    e->cluster_met = true;
+    for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
+    if (again) {
+        m->round = tmp(e, "round");
+        line_in(e, e->pre, 1, "u32 %s = 0;", m->round);
+        m->place = str(e, "%s + (%s & 1) * %d", m->place, m->round, slot);
+        m->mbar = str(e, "%s + (%s & 1) * 8", m->mbar, m->round);
+        m->parts = str(e, "%s + (%s & 1) * %d", m->parts, m->round, slot);
+    }
+    line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), m->mbar, n * bytes);
+    /* The warp that sends has met all warps whose reads come before. */
+    if (m->fenced) line(e, "if (tid < 32) %s();", use(e, "fence_cluster"));
+}
+
+void blocks_send(Emit *e, const BlocksMeet *m, int n, DType d, int64_t at, const char *x)
+{
+    const char *to = at ? str(e, "%s + %lld", m->place, (long long)at) : m->place;
+    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s, %s);", n, use(e, str(e, "send_%s", dtype_name(d))),
+        to, ctype_bytes(d), x, m->mbar);
+}
+
+void blocks_wait(Emit *e, const BlocksMeet *m)
+{
+    const char *wait = use(e, m->fenced ? "mbar_wait_acquire" : "mbar_wait");
+    line(e, "%s(%s, %s);", wait, m->mbar, m->round ? str(e, "%s >> 1 & 1", m->round) : "0");
+}

@@ -7,7 +7,8 @@
  * are multiplied by 2^64 before. That is a second product an element, which is left out where the value
  * cannot be so small (never_small.c): a softmax's sum, a square root, what is at least a constant.
  *
- * Requires: every use of the quotient rounds it to 16 bits at once. Quotients are often exactly between two
+ * Requires: every use of the quotient rounds it to 16 bits at once, or beside a constant that some elements
+ * have added. Quotients are often exactly between two
  * numbers of 8 bits, where the error would decide. The product's error of 2 ulp of f32 (1 of the reciprocal,
  * as the hardware gives it, also for denormal numbers) then moves about one result in three thousand by one
  * of its own ulps. It replaces a division an element by a multiplication. A correctly rounded reciprocal
@@ -26,12 +27,37 @@ static Value *repeated(const Value *divisor)
     return 4 * elements <= type_elements(divisor->type) ? l : NULL;
 }
 
-static bool only_narrowed(const Value *v)
+static bool is_narrowing(const Instr *i)
 {
-    for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_CAST || !dtype_is_float(ir_result(u->user)->type->dtype) ||
-            dtype_bits(ir_result(u->user)->type->dtype) != 16)
-            return false;
+    return i->op == OP_CAST && dtype_is_float(ir_result(i)->type->dtype) &&
+           dtype_bits(ir_result(i)->type->dtype) == 16;
+}
+
+static bool is_constant(const Value *v, double *c)
+{
+    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    return ir_is_const_float(v, c);
+}
+
+/* Whether v is 0 or one other constant for each element, as the label's is in the gradient of a cross
+ * entropy: where it is 0, the sum with it is the quotient, and elsewhere the quotient's error counts beside
+ * the constant. */
+static bool is_zero_or_one_constant(const Value *v)
+{
+    double a, b;
+    return v->def && v->def->op == OP_WHERE && is_constant(ir_operand(v->def, 1), &a) &&
+           is_constant(ir_operand(v->def, 2), &b) && (a == 0 || b == 0);
+}
+
+static bool only_narrowed(const Value *v, bool beside)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        if (is_narrowing(i)) continue;
+        if (beside || (i->op != OP_ADD && i->op != OP_SUB)) return false;
+        const Value *other = ir_operand(i, ir_operand(i, 0) == v);
+        if (!is_zero_or_one_constant(other) || !only_narrowed(ir_result(i), true)) return false;
+    }
     return v->uses;
 }
 
@@ -87,7 +113,8 @@ static void visit(void *user, Instr *i)
 {
     const bool flushed = *(const bool *)user;
     const Type *t = i->n_results == 1 ? ir_result(i)->type : NULL;
-    if (i->op != OP_DIV || t->kind != TYPE_TILE || t->dtype != DT_F32 || !only_narrowed(ir_result(i))) return;
+    if (i->op != OP_DIV || t->kind != TYPE_TILE || t->dtype != DT_F32 || !only_narrowed(ir_result(i), false))
+        return;
     Value *l = repeated(ir_operand(i, 1));
     Builder at = ir_before(i);
     Factors f = l ? factors_of(&at, l, flushed) : (Factors){ 0 };

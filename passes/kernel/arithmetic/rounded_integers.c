@@ -76,6 +76,33 @@ static void erase_unread(Value *v, const Value *last)
     }
 }
 
+/* Quotients of a row by its largest magnitude that need no bounds, unless the divisor is NaN or infinite:
+ * then all of them are NaN or 0, and the divisor is no number. */
+static bool is_within(const Rounded *r, ScaledRow *row)
+{
+    const Instr *d = r->x->def;
+    if (!d || d->op != OP_DIV || !kernel_scaled_row(ir_operand(d, 0), ir_operand(d, 1), row)) return false;
+    const double most = row->factor * (1 + 0x1p-22) - 0.5;
+    return row->divisor->type->kind == TYPE_SCALAR && most < r->high && -most > r->low;
+}
+
+static Value *bounded(Builder *b, const Rounded *r)
+{
+    const Type *t = r->x->type;
+    Value *x = r->x;
+    ScaledRow row;
+    if (is_within(r, &row)) {
+        Builder behind = ir_after(row.divisor->def);
+        Value *finite = ir_bin(&behind, OP_LT, row.divisor, ir_const_float(&behind, DT_F32, INFINITY));
+        return ir_op(b, OP_WHERE, NULL, NO_ATTRS, ir_splat(b, finite, t->rank, t->shape), x, all(b, 0, t));
+    }
+    Value *low = all(b, r->low, t);
+    if (r->low != 0) /* NaN becomes 0 */
+        x = ir_op(b, OP_WHERE, NULL, NO_ATTRS, ir_bin(b, OP_EQ, x, x), x, all(b, 0, t));
+    x = ir_bin(b, OP_MAXNUM, x, low);
+    return ir_bin(b, OP_MINNUM, x, all(b, r->high, t));
+}
+
 static void visit(void *user, Instr *i)
 {
     Session *s = user;
@@ -83,11 +110,7 @@ static void visit(void *user, Instr *i)
     if (i->op != OP_CAST || !find(i, &r)) return;
     Builder b = ir_before(i);
     const Type *t = r.x->type;
-    Value *low = all(&b, r.low, t), *x = r.x;
-    if (r.low != 0) /* NaN becomes 0 */
-        x = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, x, x), x, all(&b, 0, t));
-    x = ir_bin(&b, OP_MAXNUM, x, low);
-    x = ir_bin(&b, OP_MINNUM, x, all(&b, r.high, t));
+    Value *x = bounded(&b, &r);
     x = ir_bin(&b, OP_ADD, x, all(&b, MAGIC, t));
     x = ir_emit(&b, OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(s, t, DT_U32));
     ir_replace(ir_result(i), ir_cast(&b, x, ir_result(i)->type->dtype));

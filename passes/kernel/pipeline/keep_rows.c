@@ -185,43 +185,18 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     return ir_result(i);
 }
 
-/* v, with `none` where a place of the part does not compare so. Where a row begins within a vector, no range
- * of places may decide it, as above. */
-static Value *where_place(Keep *k, Builder *b, Value *v, Op op, int64_t with, double none)
+/* Joins part p of what is reduced with the parts before it. */
+static Value *reduced_part(Keep *k, Builder *b, const Instr *end, int p, Value *before)
 {
-    Session *s = k->c->s;
-    const Type *at = type_tile(s, DT_I32, 1, &k->chunk), *in = type_tile(s, DT_BOOL, 1, &k->chunk),
-               *f32 = type_tile(s, DT_F32, 1, &k->chunk), *t = v->type;
-    Value *end = k->start.leads ? keep_unknown(b, DT_I32, with) : ir_const_int(b, DT_I32, with),
-          *neutral = ir_const_float(b, DT_F32, none);
-    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
-    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
-    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
-    Value *inside = ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
-    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
-}
-
-/* The part of a row in front of a reduction, with what lies beside the row made neutral. */
-static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
-{
-    int64_t rest = k->row - p * k->chunk;
-    double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-    if (k->start.leads && !p) v = where_place(k, b, v, OP_GE, 0, none);
-    return rest < k->chunk ? where_place(k, b, v, OP_LT, rest, none) : v;
-}
-
-/* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
-static Value *join(Builder *b, Value *before, Value *x, Op reduction)
-{
-    const Instr *d = x->def;
-    if (!before) return x;
-    if (reduction == OP_REDUCE_SUM && d->op == OP_MUL && !x->uses)
-        return ir_op(b, OP_FMA, x->type, NO_ATTRS, ir_operand(d, 0), ir_operand(d, 1), before);
-    return ir_bin(b,
-        reduction == OP_REDUCE_SUM   ? OP_ADD
-        : reduction == OP_REDUCE_MAX ? OP_MAX
-                                     : OP_MIN,
-        before, x);
+    bool magnitudes;
+    Value *narrow = keep_narrow_extreme(k, end, &magnitudes), *x = narrow ? narrow : ir_operand(end, 0);
+    b->loc = end->loc;
+    x = part_of(k, b, x, p);
+    if (narrow && magnitudes) x = ir_un(b, OP_ABS, x);
+    x = keep_within_row(k, b, x, p, end->op);
+    b->loc = end->loc;
+    x = keep_join(b, before, x, end->op);
+    return narrow && p + 1 == k->parts ? ir_cast(b, x, DT_F32) : x;
 }
 
 /* --- the rewrite -------------------------------------------------------------------------------------- */
@@ -306,12 +281,7 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
         if (p) load_part(k, &b, p + ahead - 1);
         read_rows(k, &b, p);
         read_weights(k, &b, p);
-        if (reduces) {
-            b.loc = end->loc;
-            Value *x = within_row(k, &b, part_of(k, &b, ir_operand(end, 0), p), p, end->op);
-            b.loc = end->loc;
-            sum = join(&b, sum, x, end->op);
-        }
+        if (reduces) sum = reduced_part(k, &b, end, p, sum);
         for (size_t n = 0; n < stores->len; n++) {
             Instr *i = stores->data[n];
             MemParts m;

@@ -1,5 +1,5 @@
-/* keep_rows.h: of hoist-loads: rows that are kept in shared memory (keep_rows.c), and how they are divided
- * into parts (keep_parts.c). */
+/* keep_rows.h: of hoist-loads: rows that are kept in shared memory (keep_rows.c), how they are divided into
+ * parts (keep_parts.c), and how these are joined in front of reductions (keep_reduced.c). */
 #pragma once
 #include "passes/kernel/pipeline/hoist_loads.h"
 
@@ -33,3 +33,10 @@ Value *keep_unknown(Builder *, DType, int64_t n);
  * say (emit_row_start.c), so that no range of places may be known: those of a part would lie behind those of
  * the part before. */
 Value *keep_places(Keep *, Builder *, const Instr *arange, int p);
+/* The 16-bit floats whose largest (smallest) value is reduced once they are widened, or that of their
+ * magnitudes; NULL: it is something else. */
+Value *keep_narrow_extreme(const Keep *, const Instr *end, bool *magnitudes);
+/* The part of a row in front of a reduction, with what lies beside the row made neutral. */
+Value *keep_within_row(Keep *, Builder *, Value *, int p, Op reduction);
+/* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
+Value *keep_join(Builder *, Value *before, Value *x, Op reduction);

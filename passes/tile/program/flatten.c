@@ -30,6 +30,9 @@ enum {
      * registers for twice the elements ("Tiles of several axes" there). */
     LEAST_SHARED = 1024,
     LEAST_ALIKE = 16,
+    /* Elements from which on registers for a quarter more are enough: the CTAs of a cluster share the row of
+     * one axis, whose warps fit it, where one CTA has the tile. */
+    LEAST_LONG = 8192,
 };
 enum { MOST_STEPS = 8 }; /* operations from a load along some of the axes to where it is repeated */
 
@@ -157,8 +160,9 @@ static bool repeats_beside(const Flatten *x, const Instr *i)
     const Type *of = ir_operand(i, 0)->type, *t = ir_result(i)->type;
     int64_t alike = 1;
     for (int a = t->rank - 1; a >= 0 && of->rank == t->rank && of->shape[a] == 1; a--) alike *= t->shape[a];
-    return x->n >= LEAST_SHARED && alike >= LEAST_ALIKE &&
-           covered(t->rank, t->shape) >= 2 * covered(1, &x->n);
+    if (x->n < LEAST_SHARED || alike < LEAST_ALIKE) return false;
+    const int64_t room = covered(t->rank, t->shape);
+    return room >= 2 * covered(1, &x->n) || (x->n >= LEAST_LONG && 4 * room >= 5 * x->n);
 }
 
 /* The reduction along the other axes behind this one, which alone uses its result; the instruction itself, if

@@ -35,6 +35,8 @@ enum {
     LANE_BYTES = 64,    /* of the programs that a lane holds; half of it when vectors have 8 bytes */
     LANE_ELEMS = 32,    /* elements of the programs that a lane holds */
     MOST_ELEMS = 48,    /* the same when more elements give each warp whole programs, which saves a barrier */
+    SCAN_ELEMS = 12,    /* the same of scans that take rows to runs of other lanes and back */
+    SCAN_RUN = 4,       /* elements of an access from which on they do not (kernel_scan_layout) */
     PIECE_ELEMS = 36,   /* the same of rows that begin anywhere, as far as packs begin at vectors */
     PIECE_BYTES = 16384, /* of all programs of such a pack (row_block.c) */
     PIECE_PROGRAMS = 32, /* up to which doubling them was faster */
@@ -64,7 +66,7 @@ typedef struct Size {
     int64_t beside; /* elements of tiles that it loads and others too */
     int64_t shared; /* work on tiles that are the same for all programs of a pack */
     int singles;    /* loads of one element of each program */
-    bool loops;
+    bool loops, scans;
     bool pieces; /* gathers of positions that lie side by side, of which other passes know more */
 } Size;
 
@@ -110,6 +112,7 @@ static void measure(void *choice, Instr *i)
     MemParts m;
     const int64_t components = pack_components(i);
     s->loops |= is_loop(i);
+    s->scans |= op_family(i->op) == OPS_SCAN || i->op == OP_SCAN;
     for (int k = 0; k < i->n_results; k++)
         if (pack_is_varying(&x->p, &i->results[k]) && elements(&i->results[k]) * components > s->elems)
             s->elems = elements(&i->results[k]) * components;
@@ -169,7 +172,8 @@ static int64_t whole_rows(const Choice *x)
     if (s->elem_bytes > 2 || s->bytes % 8 || s->bytes % (LANES * widest) == 0) return 0;
     int width = layout_row_access(s->bytes / s->elem_bytes, s->elem_bytes, widest, LANES, &places);
     if (!width || places <= LANES) return 0;
-    while (2 * n * places * width <= (int64_t)x->warps * LANES * MOST_ELEMS * s->elem_bytes) n *= 2;
+    const int most = s->scans && width < SCAN_RUN * s->elem_bytes ? SCAN_ELEMS : MOST_ELEMS;
+    while (2 * n * places * width <= (int64_t)x->warps * LANES * most * s->elem_bytes) n *= 2;
     return n;
 }
 

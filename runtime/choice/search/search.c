@@ -434,7 +434,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     search_open_workers(z);
     int found = walk(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
-    if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
+    if (!b->sure && b->ns > declared->ns * margin(z, b, declared)) b = declared;
     int best = (int)(b - z->point), kept = search_kept(z, best);
     b = &z->point[kept == best && z->tune->n ? search_rows(z, best) : kept];
     search_close_workers(z);

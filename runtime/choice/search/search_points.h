@@ -89,6 +89,7 @@ typedef struct SearchPoint {
     bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                /* its loops walk over ranges between loaded offsets */
     bool open;                  /* data end them, nobody knows after how many rounds */
+    bool sure;                  /* it is better than the declared one by more than the estimates count */
     bool warps_given, trips;    /* it is said how many warps there are; loops wait for what they load */
     double waits;               /* how often they do, in a program */
     bool loads_apart;           /* they are to, and share nothing, so that they cannot */

@@ -19,6 +19,10 @@ static const double BETTER = 0.9;
 enum { MOST_HELD = 64 };
 /* The ratio that estimates of launches of other extents may have then. */
 static const double NOT_MUCH_WORSE = 1 / 0.9;
+/* The ratio below which both estimates must be for fewer CTAs to share a row (bench/notes/short_rows.md,
+ * "Instructions of rows, wide tiles of channels, fewer CTAs of a row"); that of the least one up to which
+ * still fewer are taken; and that of a launch of so few programs that CTAs are missing. */
+static const double SHARED_BETTER = 0.85, ALIKE = 1.05, FEW_WORSE = 2;
 
 bool search_says_of_programs(const FrontKernel *k, const FrontBinding *b, int n)
 {
@@ -75,18 +79,86 @@ static bool serves_all(const SearchPoint *p, const SearchPoint *than)
 static double ratio(const SearchPoint *p, const SearchPoint *than)
 { return fmax(p->ns / than->ns, p->careful / than->careful); }
 
+/* Clusters of fewer CTAs, with as many warps each, or twice as many. */
+static void consider_fewer_shares(Search *z, int from, int warps, int cluster)
+{
+    const SearchPoint best = z->point[from];
+    const int64_t now = best.threads / z->p->device.target->wave;
+    uint8_t at[MOST_NAMES];
+    for (int c = 0; c < search_listed(&z->name[cluster]); c++)
+        for (int w = 0; w < search_listed(&z->name[warps]); w++) {
+            const int64_t value = z->name[warps].values[w].i;
+            if (z->name[cluster].values[c].i >= best.cluster || (value != now && value != 2 * now)) continue;
+            memcpy(at, best.at, sizeof at);
+            at[cluster] = (uint8_t)c;
+            at[warps] = (uint8_t)w;
+            search_add(z, at);
+        }
+}
+
+/* Rows that registers hold and CTAs of a cluster share: each exchange between CTAs takes as long as a thread
+ * takes for many elements, so that a row is shared by as few as the estimate allows. */
+static int fewer_shares(Search *z, int best, int warps)
+{
+    const int cluster = search_hint_name(z, HINT_cluster), first = z->n_points;
+    const SearchPoint *b = &z->point[best];
+    double least = SHARED_BETTER;
+    int found = best;
+    if (cluster < 0 || b->cluster <= 1 || b->kept || b->begins || b->iterations > 1) return best;
+    consider_fewer_shares(z, best, warps, cluster);
+    search_estimate(z);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = first; i < z->n_points; i++) {
+            const SearchPoint *p = &z->point[i], *f = &z->point[found];
+            const double now = ratio(p, b);
+            if (p->full > fmax(1, b->full) || p->kept || p->few > b->few * FEW_WORSE ||
+                p->many > b->many * NOT_MUCH_WORSE || now >= SHARED_BETTER)
+                continue;
+            if (!pass && now < least) least = now;
+            const bool alike = p->cluster == f->cluster && f->full > 1 && p->threads > f->threads;
+            if (pass && now <= least * ALIKE && (found == best || p->cluster < f->cluster || alike))
+                found = i;
+        }
+    return found;
+}
+
+/* Warps of which tiles do not go through shared memory, as scans of rows in strips do not, where memory
+ * bounds the others, too: what is waited for there, the estimate counts for little. */
+static int less_shared(Search *z, int best, int warps)
+{
+    enum { LESS = 8 };
+    const int first = z->n_points;
+    double least = ALIKE;
+    int found = best;
+    if (z->point[best].shared <= 0 || z->point[best].kept || z->point[best].cluster > 1) return best;
+    consider_warps(z, best, warps);
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *b = &z->point[best];
+        if (p->full <= 1 && LESS * p->shared < b->shared && ratio(p, b) < least && serves_all(p, b)) {
+            found = i;
+            least = ratio(p, b);
+        }
+    }
+    z->point[found].sure = found != best;
+    return found;
+}
+
 int search_programs(Search *z, int best)
 {
     const int warps = search_hint_name(z, HINT_warps), ctas = search_hint_name(z, HINT_occupancy);
-    const int first = z->n_points;
     int found = best;
     double least = BETTER;
     if (best < 0 || warps < 0 || ctas < 0 || z->p->only_if_needed) return best;
-    if (z->point[best].bound == BOUND_MEMORY) return best; /* other warps move as many bytes */
     if (z->point[best].products || z->point[best].uncertain || z->point[best].open ||
         z->point[best].may_keep || !(z->point[best].ns < INFINITY))
         return best;
     z->most = MOST_POINTS;
+    const int fewer = z->tune->n ? best : fewer_shares(z, best, warps);
+    /* Other warps move as many bytes. */
+    if (z->point[best].bound == BOUND_MEMORY)
+        return fewer != best || z->tune->n ? fewer : less_shared(z, best, warps);
+    const int first = z->n_points;
     consider_warps(z, best, warps);
     consider_ctas(z, best, ctas);
     search_estimate(z);
@@ -98,5 +170,5 @@ int search_programs(Search *z, int best)
         found = i;
         least = now;
     }
-    return found;
+    return fewer == best || (found != best && ratio(&z->point[fewer], &z->point[found]) >= 1) ? found : fewer;
 }
