@@ -162,6 +162,11 @@ const LayoutMmaInfo *layout_mma_info(LayoutMma kind);
  * tile are padding. */
 const Layout *layout_mma(
     Arena *a, LayoutMma kind, LayoutRole role, int rank, const int32_t *tile, const int32_t warps[2]);
+/* The right operands of so many `products` below each other, [products * K, N], whose left operands and sums
+ * have the layouts of layout_mma: a warp holds the operands of its own rows alone. height: fragments of M of
+ * a product. NULL: a warp's rows are not whole products, nor a part of one. */
+const Layout *layout_mma_stacked(Arena *a, LayoutMma kind, const int32_t tile[2], const int32_t warps[2],
+    int32_t products, int32_t height);
 
 /* The layout of a reduction over `axis`: every holder of an element of the tile holds its row's result. keep:
  * the axis stays with extent 1; else it is dropped (rank 1 stays rank 1). Registers that became copies are

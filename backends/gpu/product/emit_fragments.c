@@ -220,7 +220,12 @@ typedef struct Fragments {
 
 /* The register of element r of tile t at step q. */
 static int fragment_register(const Fragments *f, int t, int q, int r)
-{ return (f->side ? q * f->tiles + t : t * f->p->kt + q) * f->per_tile + r; }
+{
+    int steps = f->p->kt / f->p->stacked; /* of one product */
+    if (!f->side) q = (q / steps * f->tiles + t) * steps + q % steps;
+    else q = q * f->tiles + t;
+    return q * f->per_tile + r;
+}
 
 /* Reads `count` times by ldmatrix. False: the offsets of the rows are not linear. */
 static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
@@ -420,7 +425,7 @@ void emit_fragments(Emit *e, Instr *i)
     int32_t tile[2] = { (int32_t)view->shape[0], (int32_t)view->shape[1] },
             along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, 1);
     LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
-    Product p = { .instr = i, .info = layout_mma_info(kind) };
+    Product p = { .instr = i, .info = layout_mma_info(kind), .stacked = 1 };
     const Layout *own = layout_of(e, ir_result(i));
     p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile,
         (int32_t[]){ (int32_t)layout_warps(own) / p.info->warps / along_n, along_n });

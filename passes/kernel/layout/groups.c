@@ -152,6 +152,10 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
         g->kind = kernel_mma_kind(c->s, name);
         g->native = true;
     }
+    if (ir_attr(i, ATTR_PARTS) && !g->products) {
+        g->products = (int)ir_attr_int(i, ATTR_PARTS, 1);
+        g->height = (int)(ir_result(i)->type->shape[0] / g->products) / layout_mma_info(g->kind)->m;
+    }
     if (wgmma && group_takes_now(c, ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
         group_of(c, ir_operand(i, 0))->left = i;
     for (int k = 0; k < 2; k++) { /* If a product feeds another product, keep its rows together. */

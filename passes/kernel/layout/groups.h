@@ -14,6 +14,9 @@ typedef struct Group {
     bool columns;       /* tiles of two axes are reduced along the first */
     bool native;        /* a product on a matrix unit */
     const Instr *plain; /* a product without one */
+    /* Products of a batch of which one operation of the group is made, and fragments of rows of each; 0: none
+     * is. */
+    int products, height;
     int rank;
     int64_t box[TILE_MAX_RANK];
     bool box_of_mma;

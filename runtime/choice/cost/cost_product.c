@@ -160,7 +160,9 @@ static void product_mma(CostWalk *w, const Instr *i, const Product *p)
         work = p->m * p->n * p->k * p->times * (deep ? w->model->mma_f64_k16_cost : w->model->mma_f64_cost);
     }
     if (p->a->kind == TYPE_SHARED) rows += p->m * along_n;
-    if (p->b->kind == TYPE_SHARED) rows += p->n * along_m;
+    const double products = (double)ir_attr_int(i, ATTR_PARTS, 1);
+    /* A warp reads the right operands of its own products alone. */
+    if (p->b->kind == TYPE_SHARED) rows += p->n * fmax(along_m, products);
     w->c.wide |= p->size == 4;
     w->c.mma += work;
     w->c.feed += p->times * p->k * p->size * rows;
