@@ -289,6 +289,18 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
     end_block(e);
 }
 
+/* Whether instructions of so many matrices give whole fragments of a step, or parts of one, and their words
+ * in the order of the registers. */
+static bool takes_matrices(const Fragments *f, const LayoutMatrix *m, int bytes)
+{
+    int per_instr = m->count * 4 / bytes, per_tile = f->per_tile,
+        group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
+    bool plain =
+        per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
+    for (int w = 0; w < m->count && plain; w++) plain = m->word[w] == (uint32_t)(w * 4 / bytes);
+    return plain;
+}
+
 /* Reads fragments by ldmatrix. False: the layouts or the target do not allow it. */
 static bool read_matrices(Emit *e, const Fragments *f)
 {
@@ -298,15 +310,12 @@ static bool read_matrices(Emit *e, const Fragments *f)
     if (!target_has(e->target, TF_LDMATRIX) || f->l->cover[along_k] != f->l->tile[along_k] || bytes > 4 ||
         !layout_matrix(f->l, f->s, true, &m))
         return false;
-    int per_instr = m.count * 4 / bytes, per_tile = f->per_tile,
-        group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
-    bool plain =
-        per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
-    /* The instruction must give its words in the order of the registers. */
-    for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / bytes);
-    if (!plain) return false;
+    /* Fewer matrices at a time where four would be of several steps, as those of a right operand are of which
+     * a warp has one fragment of columns, or three. */
+    while (m.count > 1 && !takes_matrices(f, &m, bytes)) m.count /= 2;
+    if (!takes_matrices(f, &m, bytes)) return false;
     note_matrix(e, f->l, f->s, &m);
-    int count = f->tiles * per_tile / per_instr;
+    int count = f->tiles * f->per_tile / (m.count * 4 / bytes);
     const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : ""));
     if (!read_linear(e, f, &m, load, count)) read_rows(e, f, &m, load, count);
     return true;

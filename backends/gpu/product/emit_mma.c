@@ -280,6 +280,50 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
     return to;
 }
 
+/* The accumulator of a warp's fragment `place` at step k, of the product's own sum or of another one. */
+static const char *sum_at(Emit *e, const Product *p, const char *acc, const char *place, const char *k)
+{
+    int per_c = p->info->m * p->info->n / p->info->lanes, all = p->mt * p->nt * per_c;
+    const char *own = str(e, "&%s[%s * %d]", acc, place, per_c);
+    if (p->chains == 1) return own;
+    return str(e, "%s %% %d == 0 ? %s : &%s[(%s %% %d - 1) * %d + %s * %d]", k, p->chains, own, p->others, k,
+        p->chains, all, place, per_c);
+}
+
+/* Few fragments would wait for each other: an instruction adds to what the one before it gives, which takes
+ * many times as long as its issue. So there are several sums of each, one behind the other along K. */
+static void open_chains(Emit *e, Product *p)
+{
+    enum {
+        WANTED = 4,
+        STEPS = 2
+    }; /* instructions that do not wait for each other; steps of each sum at least */
+    p->chains = WANTED / (p->mt * p->nt);
+    if (is_hip(e) || !dtype_is_float(ir_result(p->instr)->type->dtype) || p->stacked > 1 || p->steps > 1 ||
+        ir_attr(p->instr, ATTR_PART) || p->chains < 1)
+        p->chains = 1;
+    while (p->chains > 1 && p->kt < STEPS * p->chains) p->chains /= 2;
+    if (p->chains == 1) return;
+    DType d = ir_result(p->instr)->type->dtype;
+    int n = (p->chains - 1) * (int)layout_regs(p->c);
+    p->others = tmp(e, "sums");
+    line(e, "%s %s[%d];", ctype(d), p->others, n);
+    begin_unrolled(e, "i", n);
+    line(e, "%s[i] = 0;", p->others);
+    end_block(e);
+}
+
+static void close_chains(Emit *e, const Product *p, const char *acc)
+{
+    int n = (int)layout_regs(p->c);
+    if (p->chains == 1) return;
+    begin_unrolled(e, "i", n);
+    const char *sum = str(e, "%s[i]", p->others);
+    for (int k = 1; k < p->chains - 1; k++) sum = str(e, "%s + %s[i + %d]", sum, p->others, k * n);
+    line(e, "%s[i] += %s;", acc, sum);
+    end_block(e);
+}
+
 /* Emits all products of one step of K. */
 static void multiply(
     Emit *e, const Product *p, const char *fn, const char *acc, const char *k, const char *const *frag)
@@ -294,8 +338,9 @@ static void multiply(
         line(e, "%s(&%s[(m * %d + n) * %d], &%s[n * %d%s], &%s[m * %d%s]);", fn, acc, p->nt, per_c, frag[1],
             p->words[1], part, frag[0], p->words[0], part);
     else
-        line(e, "%s(&%s[(%s * %d + n) * %d], &%s[m * %d], &%s[n * %d]);", fn, acc, row, p->nt, per_c, frag[0],
-            p->words[0], frag[1], p->words[1]);
+        line(e, "%s(%s, &%s[m * %d], &%s[n * %d]);", fn,
+            sum_at(e, p, acc, str(e, "(%s * %d + n)", row, p->nt), k), frag[0], p->words[0], frag[1],
+            p->words[1]);
     end_block(e);
     end_block(e);
     if (p->steps > 1) end_block(e);
@@ -303,7 +348,7 @@ static void multiply(
 
 /* Emits the loop over the steps of K. Returns the number of LDS reads of a step, which is not above 0 when it
  * is not known. */
-static int multiply_steps(Emit *e, const Product *p, const char *fn, const char *acc)
+static int multiply_steps(Emit *e, Product *p, const char *fn, const char *acc)
 {
     const Attr *only = ir_attr(p->instr, ATTR_PART);
     int from = only ? (int)(only->v[0] / p->info->k) : 0, reads = 0,
@@ -316,11 +361,13 @@ static int multiply_steps(Emit *e, const Product *p, const char *fn, const char 
         if (is_hip(e) && ir_operand(p->instr, side)->type->kind == TYPE_SHARED)
             read_again(e, p->instr, ir_operand(p->instr, side));
     const char *step = from ? tmp(e, "step") : k;
+    open_chains(e, p);
     begin_unrolled(e, step, steps);
     if (from) line(e, "const int %s = %s + %d;", k, step, from);
     for (int side = 0; side < 2; side++) frag[side] = operand_fragments(e, p, side, k, &reads);
     multiply(e, p, fn, acc, k, frag);
     end_block(e);
+    close_chains(e, p, acc);
     return reads;
 }
 

@@ -12,6 +12,8 @@ typedef struct Product {
     /* Products of a batch that the warp computes one after the other: mt counts the rows of one of them, and
      * kt the steps of all. */
     int stacked;
+    int chains;         /* sums of each element, which take turns along K and are added behind it */
+    const char *others; /* the sums beside the accumulator's own */
     /* the instruction with which the target computes the product; NULL: the fragment is only read */
     const MatrixInstr *row;
     /* AMD, operands exchanged: the instruction of which `steps` together cover the K of the fragment */
