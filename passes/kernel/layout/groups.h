@@ -35,6 +35,7 @@ typedef struct Group {
     int odd_axis;
     const Instr *window;     /* the first load of the tensor whose windows are compared */
     int near;                /* 1 + an axis along which windows of a tensor overlap; 0: there is none */
+    int along_k;             /* 1 + the axis along which a product sums over the group's tiles; 0: there is none */
     int elem_bytes;          /* of the widest element in the group */
     const Instr *reshape;    /* makes a value of this group from one of another group */
     const Instr *reshape_to; /* makes a value of another group from one of this group */
