@@ -207,6 +207,8 @@ static void add_bits(LayoutBuild *b, LayoutInput in, const uint16_t *list, int a
     }
 }
 
+/* A warp has the right operands of its own rows. NULL: these are not whole products, nor an equal part of
+ * one. */
 const Layout *layout_mma_stacked(
     Arena *a, LayoutMma kind, const int32_t tile[2], const int32_t warps[2], int32_t products, int32_t height)
 {

@@ -116,7 +116,9 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
     int unit = g->access_bytes && g->unit < rank ? g->unit : rank - 1, n = 0,
         last = g->access_bytes && rank == 3 && unit == 0 ? g->along_k - 1 : -1,
-        near = last >= 0 ? last : g->near <= rank ? g->near - 1 : -1;
+        near = last >= 0         ? last
+               : g->near <= rank ? g->near - 1
+                                 : -1;
     order[n++] = unit;
     for (int a = rank - 1; a >= 0; a--)
         if (a != unit && a != last) order[n++] = a;

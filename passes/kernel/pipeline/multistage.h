@@ -61,9 +61,8 @@ bool stage_is_operand(const Instr *load);
 bool stage_has_positions(const Instr *load);
 void stage_read(Staging *, Instr *load, Value *view);
 void stage_computed_loads(Staging *);
-/* transposed_stages.c: makes one load of two of a window that products read in both orders; whether the use
- * is a permute that products alone read; puts views in the other order in place of such permutes of a staged
- * tile. */
+/* transposed_stages.c: joins loads of a window that products read in both orders; whether the use is such a
+ * permute; puts views in place of those of a staged tile. */
 void stage_join_exchanged(Staging *);
 bool stage_is_exchanged_operand(const Use *);
 void stage_read_exchanged(Staging *, Value *tile, Value *view);

@@ -38,7 +38,7 @@ int search_few_warps(Search *z, int best)
     z->most = MOST_POINTS;
     for (int v = 0; v < search_listed(&z->name[warps]); v++) consider(z, z->point[best].at, warps, v, -1, 0);
     search_estimate(z);
-    /* Without a loop one warp takes as many times as long for as much, so that sizes of its own are looked at. */
+    /* Without a loop one warp takes as many times as long for as much: it has sizes of its own. */
     bool near = z->point[best].once;
     for (int i = first; i < z->n_points; i++)
         near |= z->point[i].full <= 1 && z->point[i].ns < NOT_FAR * z->point[best].ns;
