@@ -294,10 +294,7 @@ static const char *sum_at(Emit *e, const Product *p, const char *acc, const char
  * many times as long as its issue. So there are several sums of each, one behind the other along K. */
 static void open_chains(Emit *e, Product *p)
 {
-    enum {
-        WANTED = 4,
-        STEPS = 2
-    }; /* instructions that do not wait for each other; steps of each sum at least */
+    enum { WANTED = 4, STEPS = 8 }; /* instructions that do not wait; least steps of each sum */
     p->chains = WANTED / (p->mt * p->nt);
     if (is_hip(e) || !dtype_is_float(ir_result(p->instr)->type->dtype) || p->stacked > 1 || p->steps > 1 ||
         ir_attr(p->instr, ATTR_PART) || p->chains < 1)

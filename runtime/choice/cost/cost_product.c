@@ -127,6 +127,7 @@ static void product_fma(CostWalk *w, const Product *p)
 {
     double cost = p->a->dtype == DT_F64 ? w->model->fma_f64_cost : w->model->fma_f32_cost;
     w->c.mma += p->m * p->n * p->k * p->times * cost;
+    w->c.fma |= p->a->dtype == DT_F32;
     w->c.feed += 2 * sqrt(p->m * p->n * w->threads / 32.0) * p->k * p->size * p->times;
 }
 
