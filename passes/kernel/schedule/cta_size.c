@@ -23,7 +23,7 @@ typedef struct Sizes {
     bool rows, strided;
     bool searched; /* for the largest elements of rows, in rounds in each of which its warps meet */
     bool fma;      /* there is a product that no matrix unit computes as it is written */
-    bool nested;   /* such a one is in a loop of a loop */
+    bool nested;   /* one of f32 is in a loop of a loop */
 } Sizes;
 
 /* Whether a scalar is computed from the program's coordinates, by at most `deep` operations. */
@@ -57,7 +57,7 @@ static void measure_product(Sizes *z, const Instr *i)
         (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8); /* widened in registers */
     const Instr *loop = i->block->parent;
     z->nested |=
-        z->fma && loop && loop->op == OP_FOR && loop->block->parent && loop->block->parent->op == OP_FOR;
+        exact && loop && loop->op == OP_FOR && loop->block->parent && loop->block->parent->op == OP_FOR;
     if (z->here > z->products) z->products = z->here;
 }
 
