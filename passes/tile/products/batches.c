@@ -19,13 +19,14 @@
  * operation each warp reads and computes products of its own.
  *
  * Requires: fold and cse, which find what is sliced; a matrix unit of CUDA whose fragments cover each product
- * exactly; products of so few rows that wgmma does not take them. Keeps: everything. Does not handle: a batch
- * of one that repeats, whose matrix all products share. */
+ * exactly; products of so few rows that wgmma does not take them, or operands that it cannot read. Keeps:
+ * everything. Does not handle: a batch of one that repeats, whose matrix all products share. */
 #include "ir/target/matrix.h"
 #include "passes/pass.h"
 
 typedef struct Batch {
     PassContext *c;
+    const Func *f;
     Instr *concat;
     Value
         *whole[3]; /* the tiles of which the products' operands are slices; [2]: or one number for all sums */
@@ -59,18 +60,27 @@ static Instr *product_of(const Instr *concat, int k)
 
 static bool is_repeated(const Value *v) { return v->def && v->def->op == OP_SPLAT; }
 
-/* Whether fragments cover a product of the shape exactly, and none of wgmma would. */
+/* Whether the tile's matrices lie side by side in memory, element by element: neither TMA nor cp.async can
+ * load one of them. */
+static bool is_interleaved(const Batch *x, const Value *v)
+{
+    MemParts m;
+    if (!v->def || v->def->op != OP_LOAD || !ir_mem_parts(v->def, &m)) return false;
+    const Attr *o = ir_attr(v->def, ATTR_ORDER), *e = ir_attr(v->def, ATTR_EXTENTS);
+    return o && e && e->n == m.rank && e->v[m.rank - 1] != -1 && o->v[0] == o->n - 1 &&
+           x->f->params[m.param].stride[m.rank - 1] == 1;
+}
+
+/* Whether fragments cover a product of the shape exactly. */
 static bool fits(const Batch *x, const Instr *p)
 {
-    enum { WARPGROUP_ROWS = 64 };
     const Target *t = x->c->options->target;
     const Type *a = ir_operand(p, 0)->type;
     int64_t m = x->shape[1], n = x->shape[2], k = a->shape[1];
     bool tf32 = ir_attr_int(p, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
     const MatrixInstr *row = matrix_instr(t, a->dtype, tf32, m, n, k);
-    if (!row || (target_has(t, TF_WGMMA) && m % WARPGROUP_ROWS == 0)) return false;
-    const LayoutMmaInfo *i = layout_mma_info(row->fragment);
-    return m % i->m == 0 && n % i->n == 0 && k % i->k == 0;
+    const LayoutMmaInfo *i = row ? layout_mma_info(row->fragment) : NULL;
+    return i && m % i->m == 0 && n % i->n == 0 && k % i->k == 0;
 }
 
 static bool same_precision(const Instr *a, const Instr *b)
@@ -90,6 +100,14 @@ static bool takes_operand(Batch *x, const Instr *p, int k, int o)
     return whole && whole == x->whole[o];
 }
 
+/* Whether wgmma may multiply each matrix by itself. */
+static bool suits_wgmma(const Batch *x)
+{
+    enum { WARPGROUP_ROWS = 64 };
+    return target_has(x->c->options->target, TF_WGMMA) && x->shape[1] % WARPGROUP_ROWS == 0 &&
+           !is_interleaved(x, x->whole[0]) && !is_interleaved(x, x->whole[1]);
+}
+
 static bool is_batch(Batch *x)
 {
     const Type *t = ir_result(x->concat)->type;
@@ -104,7 +122,7 @@ static bool is_batch(Batch *x)
         for (int o = 0; o < 3; o++)
             if (!takes_operand(x, p, k, o)) return false;
     }
-    return true;
+    return !suits_wgmma(x);
 }
 
 /* The matrices of a tile, one behind the other as the rows of one. */
@@ -136,7 +154,7 @@ static bool batches_func(PassContext *c, Func *f)
     int64_t n = 0;
     ir_collect(c->scratch, f->body, OP_CONCAT, &all);
     for (size_t k = 0; k < all.len; k++) {
-        Batch x = { .c = c, .concat = all.data[k] };
+        Batch x = { .c = c, .f = f, .concat = all.data[k] };
         if (!is_batch(&x)) continue;
         join(&x);
         vec_push(c->scratch, &joined, all.data[k]);

@@ -65,8 +65,8 @@ static double resident_ctas(const Estimate *e)
 
 /* --- one iteration of a program's loop ---------------------------------------------------------------- */
 
-/* How many times longer fused multiply-adds take where a scheduler has a single warp, which issues one every
- * other cycle: the registers of an instruction come from two banks. */
+/* How many times longer fused multiply-adds take where a scheduler has a single warp: it issues every other
+ * cycle, as recorded times show. */
 static double few_warps(const Estimate *e)
 {
     enum { SCHEDULERS = 4, SLOWER = 2 };
@@ -75,10 +75,7 @@ static double few_warps(const Estimate *e)
 }
 
 static double matrix_time(const Estimate *e)
-{
-    const double matrix = e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma;
-    return matrix * few_warps(e) / e->iterations;
-}
+{ return (e->c->wgmma / e->m->wgmma + few_warps(e) * e->c->mma / e->m->mma) / e->iterations; }
 
 static double shared_memory_time(const Estimate *e)
 {
