@@ -269,24 +269,27 @@ static void run_mma(Interp *in, const Instr *i)
                  *c = interp_value(in, ir_operand(i, 2));
     Scalar *out = interp_value(in, &i->results[0]);
     DType d = i->results[0].type->dtype;
+    int64_t rows = m / ir_attr_int(i, ATTR_PARTS, 1); /* of each product */
     bool is_int = !dtype_is_float(d), low = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
     interp_count(in, i, m * n);
-    for (int64_t r = 0; r < m; r++)
+    for (int64_t r = 0; r < m; r++) {
+        const Scalar *right = b + r / rows * k * n;
         for (int64_t s = 0; s < n; s++) {
             interp_count(in, i, k / 8);
             if (is_int) {
                 uint64_t acc = (uint64_t)c[r * n + s].i;
-                for (int64_t q = 0; q < k; q++) acc += (uint64_t)(a[r * k + q].i * b[q * n + s].i);
+                for (int64_t q = 0; q < k; q++) acc += (uint64_t)(a[r * k + q].i * right[q * n + s].i);
                 out[r * n + s].i = scalar_wrap(d, (int64_t)acc);
                 continue;
             }
             double acc = c[r * n + s].f;
             for (int64_t q = 0; q < k; q++) {
-                double x = a[r * k + q].f, y = b[q * n + s].f;
+                double x = a[r * k + q].f, y = right[q * n + s].f;
                 acc += low ? tf32(x) * tf32(y) : x * y;
             }
             out[r * n + s] = rounded(d, acc);
         }
+    }
 }
 
 bool interp_reduce_op(Interp *in, const Instr *i)

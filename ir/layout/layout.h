@@ -5,8 +5,7 @@
  * Layouts are immutable, live in the arena they were made in, and compare by structure. Constructors return
  * NULL when what was asked cannot be expressed (stated at each); running out of memory never returns.
  * Coordinates and extents are in elements, offsets in bytes, registers count elements (not 32-bit words). */
-#ifndef TILE_IR_LAYOUT_H
-#define TILE_IR_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -157,12 +156,13 @@ typedef struct {
 } LayoutMmaInfo;
 const LayoutMmaInfo *layout_mma_info(LayoutMma kind);
 
-/* Operand layout of `kind` for a tile of rank 2 (or more: leading axes repeat in registers). warps[0] x
- * warps[1] warps (warpgroups for wgmma) over M x N. wgmma has no B in registers: NULL. Fragments beyond the
- * tile are padding. */
+/* Operand layout of `kind` for a tile of rank 2 (or more: leading axes repeat in registers), warps[0] x
+ * warps[1] warps or warpgroups over M x N. wgmma has no B in registers: NULL. Fragments beyond the tile are
+ * padding. Stacked: B of `products` below each other, each with `height` fragments of M. */
 const Layout *layout_mma(
     Arena *a, LayoutMma kind, LayoutRole role, int rank, const int32_t *tile, const int32_t warps[2]);
-
+const Layout *layout_mma_stacked(
+    Arena *, LayoutMma, const int32_t tile[2], const int32_t warps[2], int32_t products, int32_t height);
 /* The layout of a reduction over `axis`: every holder of an element of the tile holds its row's result. keep:
  * the axis stays with extent 1; else it is dropped (rank 1 stays rank 1). Registers that became copies are
  * merged. */
@@ -496,5 +496,3 @@ uint32_t layout_lane_copies(const Layout *l);
 bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out);
 
 #include "ir/layout/layout_hopper.h"
-
-#endif

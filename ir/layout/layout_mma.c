@@ -207,6 +207,40 @@ static void add_bits(LayoutBuild *b, LayoutInput in, const uint16_t *list, int a
     }
 }
 
+/* A warp has the right operands of its own rows. NULL: these are not whole products, nor an equal part of
+ * one. */
+const Layout *layout_mma_stacked(
+    Arena *a, LayoutMma kind, const int32_t tile[2], const int32_t warps[2], int32_t products, int32_t height)
+{
+    LayoutBuild b;
+    const LayoutMmaInfo *info = &mma_info[kind];
+    const Fragment *f = &fragments[kind].role[LAYOUT_B];
+    int32_t all = products * height,
+            own = warps[0] > 0 ? all / warps[0] : 0; /* fragments of rows of a warp */
+    if (info->warps != 1 || own < 1 || all % warps[0] || (own % height && height % own) || warps[1] < 1 ||
+        tile[0] % (products * info->k))
+        return NULL;
+    layout_build_init(&b, 2, tile);
+    if (b.overflow) return NULL;
+    add_bits(&b, LAYOUT_REG, f->reg, 0);
+    add_bits(&b, LAYOUT_LANE, f->lane, 0);
+    int32_t n = (tile[1] + info->n - 1) / info->n, columns = warps[1], rows = tile[0] / products;
+    while (columns > n) {
+        int32_t p = 2;
+        while (columns % p) p++;
+        columns /= p;
+    }
+    int32_t reps = (n + columns - 1) / columns, mine = own > height ? own / height : 1,
+            share = own < height ? height / own : 1;
+    layout_build_digit(&b, LAYOUT_REG, 1, reps, info->n);
+    layout_build_digit(&b, LAYOUT_REG, 0, mine * rows / info->k, info->k);
+    layout_build_digit(&b, LAYOUT_WARP, 1, columns, info->n * reps);
+    layout_build_digit(&b, LAYOUT_WARP, 0, warps[1] / columns, 0);
+    layout_build_digit(&b, LAYOUT_WARP, 0, share, 0);
+    layout_build_digit(&b, LAYOUT_WARP, 0, warps[0] / share, mine * rows);
+    return layout_build(a, &b, NULL);
+}
+
 const Layout *layout_mma(
     Arena *a, LayoutMma kind, LayoutRole role, int rank, const int32_t *tile, const int32_t warps[2])
 {

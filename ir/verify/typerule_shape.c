@@ -198,7 +198,10 @@ const char *rule_MMA(Rule *r)
         WHY("precision = tf32 is for f32 operands, not %s", dtype_name(a->dtype));
     if (rule_attr_int(r, ATTR_PRECISION, PRECISION_FULL) == PRECISION_FAST_ACCUM && !fp8)
         WHY("precision = fast_accum is for fp8 operands, not %s", dtype_name(a->dtype));
-    if (a->shape[1] != b->shape[0]) WHY("inner extents differ: %s and %s", STR(a), STR(b));
+    int64_t batches = rule_attr_int(r, ATTR_PARTS, 1);
+    if (batches < 1 || a->shape[0] % batches || b->shape[0] % batches)
+        WHY("%s and %s do not have the rows of %lld products", STR(a), STR(b), (long long)batches);
+    if (a->shape[1] != b->shape[0] / batches) WHY("inner extents differ: %s and %s", STR(a), STR(b));
     int64_t shape[2] = { a->shape[0], b->shape[1] };
     const Type *t = type_tile(r->s, mma_acc(a->dtype), 2, shape);
     if (!rule_equal_bare(c, t)) WHY("the accumulator is %s, must be %s", STR(c), STR(t));

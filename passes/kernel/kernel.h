@@ -232,6 +232,10 @@ bool kernel_never_below_zero(const Value *); /* no element, as far as its operat
 /* Whether every use rounds the f32 value to 16 bits, maybe behind operations that keep its relative error
  * (narrow_results.c). */
 bool kernel_is_narrow_result(const Value *);
+/* Whether both load the same window, one of them with its two axes exchanged; replaces the other one by a
+ * permute of the first. */
+bool kernel_same_window_exchanged(const Instr *, const Instr *);
+void kernel_join_exchanged(Instr *kept, Instr *other);
 /* Adds notes that say why gathers that feed a product stay gathers. */
 void kernel_positions_note(Session *, Func *);
 /* Before the gather, the load of a window that does the same; NULL: none does. */

@@ -15,6 +15,8 @@
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
  *   repeated-rows                    behind pack, which turns loads of windows into gathers; before licm,
  *                                    which moves its loads out of loops that do not change them
+ *   batches                          behind pack and accumulate, which look at single products; before
+ *                                    sliced-loads, which takes apart the tiles of which products are slices
  *   sliced-loads                     behind cse, so that a slice is there once; before licm and
  *                                    load-order, which see its loads
  *   constant-matrices                behind pack, which makes more records of a program; behind sliced-loads,
@@ -62,6 +64,7 @@ static const PassId pipeline[] = {
     PASS_PAIRED_PROGRAMS,
     PASS_PARTS,
     PASS_REPEATED_ROWS,
+    PASS_BATCHES,
     PASS_SLICED_LOADS,
     PASS_CONSTANT_MATRICES,
     PASS_LICM,

@@ -66,7 +66,10 @@ repeated-rows loads      > ../../tests/run/kernels/weights_by_columns --target=h
 repeated-rows loads      > ../../tests/run/kernels/weights_in_words --target=cpu
 sliced-loads loads       > ../../tests/run/kernels/heads_mixed --target=cuda:sm_90a
 sliced-loads loads       > ../../tests/run/kernels/slices_of_windows --target=hip:gfx942
-sliced-loads loads       > ../../tests/run/kernels/batched_product --target=cuda:sm_90a
+sliced-loads loads       > ../../tests/run/kernels/batched_product --target=hip:gfx942
+batches      instrs      < ../../tests/run/kernels/batched_product --target=cuda:sm_90a
+batches      instrs      < ../../tests/run/kernels/chained_batches --target=cuda:sm_80
+batches      instrs      < ../../tests/run/kernels/batch_of_auto -DM=16 -DN=16 -DK=16 --target=cuda:sm_90a
 constant-matrices instrs > ../../bench/ported/kernels/dct8x8 -DTX=32 --target=cuda:sm_90a
 constant-matrices instrs > ../../tests/run/kernels/block_transforms --target=cuda:sm_90a
 constant-matrices instrs > ../../tests/run/kernels/haar_rows --target=hip:gfx942

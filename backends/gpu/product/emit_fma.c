@@ -83,6 +83,18 @@ static bool side_by_side(const Operand *o, const Places *p, int n, bool along_k,
     return true;
 }
 
+/* The bits of offsets that are not the same for all threads, or that both a register and K change: these are
+ * applied by exclusive or. Few threads along the operand's axis leave bits of a swizzle to its registers,
+ * which K changes, too. */
+static uint32_t shared_bits(const Operand *o, const Places *p, int nr, int nk)
+{
+    uint32_t thread = 0, by_r = 0, by_k = 0;
+    for (int t = 0; t < p->threads; t++) thread |= p->at[t];
+    for (int r = 0; r < nr; r++) by_r |= p->at[r * o->per_r * p->threads] ^ p->at[0];
+    for (int k = 0; k < nk; k++) by_k |= p->k[k * o->per_k];
+    return thread | (by_r & by_k);
+}
+
 static bool plan_operand(Emit *e, Operand *o, int depth)
 {
     Arena *a = &e->s->arena;
@@ -96,8 +108,7 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
     int nr = o->regs / o->per_r, nk = depth / o->per_k;
     offset_table(a, &o->r, nr);
     offset_table(a, &o->k, nk);
-    uint32_t seen = 0;
-    for (int t = 0; t < p.threads; t++) seen |= p.at[t];
+    uint32_t seen = shared_bits(o, &p, nr, nk);
     for (int k = 0; k < nk; k++) offset_table_set(&o->k, k, p.k[k * o->per_k], seen);
     for (int r = 0; r < nr; r++) {
         const uint32_t *mine = p.at + r * o->per_r * p.threads;
@@ -105,8 +116,6 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
         offset_table_set(&o->r, r, own, seen);
         for (int t = 0; t < p.threads; t++)
             if (mine[t] != (p.at[t] ^ own)) return false;
-        for (int k = 0; k < nk; k++)
-            if (o->r.add[r] & o->k.add[k]) return false;
     }
     for (int k = 0; k < nk; k++) o->k.add[k] += (int32_t)p.sum[k * o->per_k];
     return true;

@@ -220,7 +220,12 @@ typedef struct Fragments {
 
 /* The register of element r of tile t at step q. */
 static int fragment_register(const Fragments *f, int t, int q, int r)
-{ return (f->side ? q * f->tiles + t : t * f->p->kt + q) * f->per_tile + r; }
+{
+    int steps = f->p->kt / f->p->stacked; /* of one product */
+    if (!f->side) q = (q / steps * f->tiles + t) * steps + q % steps;
+    else q = q * f->tiles + t;
+    return q * f->per_tile + r;
+}
 
 /* Reads `count` times by ldmatrix. False: the offsets of the rows are not linear. */
 static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
@@ -284,6 +289,18 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
     end_block(e);
 }
 
+/* Whether instructions of so many matrices give whole fragments of a step, or parts of one, and their words
+ * in the order of the registers. */
+static bool takes_matrices(const Fragments *f, const LayoutMatrix *m, int bytes)
+{
+    int per_instr = m->count * 4 / bytes, per_tile = f->per_tile,
+        group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
+    bool plain =
+        per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
+    for (int w = 0; w < m->count && plain; w++) plain = m->word[w] == (uint32_t)(w * 4 / bytes);
+    return plain;
+}
+
 /* Reads fragments by ldmatrix. False: the layouts or the target do not allow it. */
 static bool read_matrices(Emit *e, const Fragments *f)
 {
@@ -293,15 +310,12 @@ static bool read_matrices(Emit *e, const Fragments *f)
     if (!target_has(e->target, TF_LDMATRIX) || f->l->cover[along_k] != f->l->tile[along_k] || bytes > 4 ||
         !layout_matrix(f->l, f->s, true, &m))
         return false;
-    int per_instr = m.count * 4 / bytes, per_tile = f->per_tile,
-        group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
-    bool plain =
-        per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
-    /* The instruction must give its words in the order of the registers. */
-    for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / bytes);
-    if (!plain) return false;
+    /* Fewer matrices at a time where four would be of several steps, as those of a right operand are of which
+     * a warp has one fragment of columns, or three. */
+    while (m.count > 1 && !takes_matrices(f, &m, bytes)) m.count /= 2;
+    if (!takes_matrices(f, &m, bytes)) return false;
     note_matrix(e, f->l, f->s, &m);
-    int count = f->tiles * per_tile / per_instr;
+    int count = f->tiles * f->per_tile / (m.count * 4 / bytes);
     const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : ""));
     if (!read_linear(e, f, &m, load, count)) read_rows(e, f, &m, load, count);
     return true;
@@ -420,7 +434,7 @@ void emit_fragments(Emit *e, Instr *i)
     int32_t tile[2] = { (int32_t)view->shape[0], (int32_t)view->shape[1] },
             along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, 1);
     LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
-    Product p = { .instr = i, .info = layout_mma_info(kind) };
+    Product p = { .instr = i, .info = layout_mma_info(kind), .stacked = 1 };
     const Layout *own = layout_of(e, ir_result(i));
     p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile,
         (int32_t[]){ (int32_t)layout_warps(own) / p.info->warps / along_n, along_n });

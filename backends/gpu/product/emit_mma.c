@@ -197,6 +197,11 @@ static void count_fragments(Emit *e, Product *p)
     if ((int)layout_regs(p->c) != p->mt * p->nt * per_c)
         ir_fail(e->s, p->instr->loc, "an accumulator of %u registers is not %d x %d fragments",
             layout_regs(p->c), p->mt, p->nt);
+    int height =
+        (int)(ir_result(p->instr)->type->shape[0] / ir_attr_int(p->instr, ATTR_PARTS, 1)) / p->info->m;
+    p->stacked = ir_attr(p->instr, ATTR_PARTS) && p->mt > height ? p->mt / height : 1;
+    p->mt /= p->stacked;
+    p->kt = p->stacked * (int)((ir_operand(p->instr, 0)->type->shape[1] + p->info->k - 1) / p->info->k);
 }
 
 /* The layouts of the operands' fragments; false: a warp cannot hold them. */
@@ -210,7 +215,11 @@ static bool lay_fragments(Emit *e, Product *p, LayoutMma kind)
     for (int side = 0; side < 2; side++) {
         const Type *t = ir_operand(i, side)->type;
         int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
-        p->frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, warps);
+        int32_t products = (int32_t)ir_attr_int(i, ATTR_PARTS, 1);
+        p->frag[side] = side && products > 1
+                            ? layout_mma_stacked(&e->s->arena, kind, tile, warps, products,
+                                  (int32_t)ir_result(i)->type->shape[0] / products / p->info->m)
+                            : layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, warps);
         if (!p->frag[side]) {
             beyond_registers(e, i, t);
             return false;
@@ -257,7 +266,11 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
         begin_unrolled(e, "t", tiles);
         begin_unrolled(e, "w", words);
         line(e, "%s[t * %d + w] = ((const u32 *)%s)[(%s) * %d + w];", to, words, registers_of(e, v),
-            side ? str(e, "%s * %d + t", k, tiles) : str(e, "t * %d + %s", p->kt, k), words);
+            side              ? str(e, "%s * %d + t", k, tiles)
+            : p->stacked == 1 ? str(e, "t * %d + %s", p->kt, k)
+                              : str(e, "(%s / %d * %d + t) * %d + %s %% %d", k, p->kt / p->stacked, tiles,
+                                    p->kt / p->stacked, k, p->kt / p->stacked),
+            words);
         end_block(e);
         end_block(e);
     }
@@ -267,9 +280,52 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
     return to;
 }
 
-/* Emits all products of one step of K. */
-static void multiply(Emit *e, const Product *p, const char *fn, const char *acc, const char *const *frag)
+/* The accumulator of a warp's fragment `place` at step k, of the product's own sum or of another one. */
+static const char *sum_at(Emit *e, const Product *p, const char *acc, const char *place, const char *k)
 {
+    int per_c = p->info->m * p->info->n / p->info->lanes, all = p->mt * p->nt * per_c;
+    const char *own = str(e, "&%s[%s * %d]", acc, place, per_c);
+    if (p->chains == 1) return own;
+    return str(e, "%s %% %d == 0 ? %s : &%s[(%s %% %d - 1) * %d + %s * %d]", k, p->chains, own, p->others, k,
+        p->chains, all, place, per_c);
+}
+
+/* Few fragments would wait for each other: an instruction adds to what the one before it gives, which takes
+ * many times as long as its issue. So there are several sums of each, one behind the other along K. */
+static void open_chains(Emit *e, Product *p)
+{
+    enum { WANTED = 4, STEPS = 8 }; /* instructions that do not wait; least steps of each sum */
+    p->chains = WANTED / (p->mt * p->nt);
+    if (is_hip(e) || !dtype_is_float(ir_result(p->instr)->type->dtype) || p->stacked > 1 || p->steps > 1 ||
+        ir_attr(p->instr, ATTR_PART) || p->chains < 1)
+        p->chains = 1;
+    while (p->chains > 1 && p->kt < STEPS * p->chains) p->chains /= 2;
+    if (p->chains == 1) return;
+    DType d = ir_result(p->instr)->type->dtype;
+    int n = (p->chains - 1) * (int)layout_regs(p->c);
+    p->others = tmp(e, "sums");
+    line(e, "%s %s[%d];", ctype(d), p->others, n);
+    begin_unrolled(e, "i", n);
+    line(e, "%s[i] = 0;", p->others);
+    end_block(e);
+}
+
+static void close_chains(Emit *e, const Product *p, const char *acc)
+{
+    int n = (int)layout_regs(p->c);
+    if (p->chains == 1) return;
+    begin_unrolled(e, "i", n);
+    const char *sum = str(e, "%s[i]", p->others);
+    for (int k = 1; k < p->chains - 1; k++) sum = str(e, "%s + %s[i + %d]", sum, p->others, k * n);
+    line(e, "%s[i] += %s;", acc, sum);
+    end_block(e);
+}
+
+/* Emits all products of one step of K. */
+static void multiply(
+    Emit *e, const Product *p, const char *fn, const char *acc, const char *k, const char *const *frag)
+{
+    const char *row = p->stacked == 1 ? "m" : str(e, "(%s / %d * %d + m)", k, p->kt / p->stacked, p->mt);
     int per_c = p->info->m * p->info->n / p->info->lanes;
     if (p->steps > 1) begin_unrolled(e, "q", p->steps);
     begin_unrolled(e, "m", p->mt);
@@ -279,8 +335,9 @@ static void multiply(Emit *e, const Product *p, const char *fn, const char *acc,
         line(e, "%s(&%s[(m * %d + n) * %d], &%s[n * %d%s], &%s[m * %d%s]);", fn, acc, p->nt, per_c, frag[1],
             p->words[1], part, frag[0], p->words[0], part);
     else
-        line(e, "%s(&%s[(m * %d + n) * %d], &%s[m * %d], &%s[n * %d]);", fn, acc, p->nt, per_c, frag[0],
-            p->words[0], frag[1], p->words[1]);
+        line(e, "%s(%s, &%s[m * %d], &%s[n * %d]);", fn,
+            sum_at(e, p, acc, str(e, "(%s * %d + n)", row, p->nt), k), frag[0], p->words[0], frag[1],
+            p->words[1]);
     end_block(e);
     end_block(e);
     if (p->steps > 1) end_block(e);
@@ -288,7 +345,7 @@ static void multiply(Emit *e, const Product *p, const char *fn, const char *acc,
 
 /* Emits the loop over the steps of K. Returns the number of LDS reads of a step, which is not above 0 when it
  * is not known. */
-static int multiply_steps(Emit *e, const Product *p, const char *fn, const char *acc)
+static int multiply_steps(Emit *e, Product *p, const char *fn, const char *acc)
 {
     const Attr *only = ir_attr(p->instr, ATTR_PART);
     int from = only ? (int)(only->v[0] / p->info->k) : 0, reads = 0,
@@ -301,11 +358,13 @@ static int multiply_steps(Emit *e, const Product *p, const char *fn, const char 
         if (is_hip(e) && ir_operand(p->instr, side)->type->kind == TYPE_SHARED)
             read_again(e, p->instr, ir_operand(p->instr, side));
     const char *step = from ? tmp(e, "step") : k;
+    open_chains(e, p);
     begin_unrolled(e, step, steps);
     if (from) line(e, "const int %s = %s + %d;", k, step, from);
     for (int side = 0; side < 2; side++) frag[side] = operand_fragments(e, p, side, k, &reads);
-    multiply(e, p, fn, acc, frag);
+    multiply(e, p, fn, acc, k, frag);
     end_block(e);
+    close_chains(e, p, acc);
     return reads;
 }
 
@@ -316,11 +375,10 @@ void emit_mma_sync(Emit *e, Instr *i)
         return;
     }
     LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
-    Product p = { .instr = i, .info = layout_mma_info(kind) };
+    Product p = { .instr = i, .info = layout_mma_info(kind), .stacked = 1 };
     p.c = layout_of(e, ir_result(i));
     find_row(e, &p, kind);
     count_fragments(e, &p);
-    p.kt = (int)((ir_operand(i, 0)->type->shape[1] + p.info->k - 1) / p.info->k);
     if (!lay_fragments(e, &p, kind)) {
         product_accumulator(e, i);
         return;

@@ -9,6 +9,11 @@ typedef struct Product {
     const LayoutMmaInfo *info;
     const Layout *c, *frag[2]; /* the fragments of the operands over the whole tile */
     int mt, nt, kt;            /* fragments of one warp */
+    /* Products of a batch that the warp computes one after the other: mt counts the rows of one of them, and
+     * kt the steps of all. */
+    int stacked;
+    int chains;         /* sums of each element, which take turns along K and are added behind it */
+    const char *others; /* the sums beside the accumulator's own */
     /* the instruction with which the target computes the product; NULL: the fragment is only read */
     const MatrixInstr *row;
     /* AMD, operands exchanged: the instruction of which `steps` together cover the K of the fragment */

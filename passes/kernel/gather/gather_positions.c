@@ -73,8 +73,9 @@ bool kernel_position_of(const Value *v, ValueTest *test, void *user)
 
 static Value *position(const Form *f, const Value *v, Value *const *at, bool narrow);
 
-/* Reads what load or gather i reads, at the positions behind the tensor in `ops`. */
-static Value *read_at(const Form *f, const Instr *i, const MemParts *m, Value **ops)
+/* Reads what load or gather i reads, at the positions behind the tensor in `ops`, where a gather's mask holds
+ * at the coordinates. */
+static Value *read_at(const Form *f, const Instr *i, const MemParts *m, Value **ops, Value *const *at)
 {
     int64_t single[TILE_MAX_RANK];
     Attr attrs[3];
@@ -82,6 +83,10 @@ static Value *read_at(const Form *f, const Instr *i, const MemParts *m, Value **
     bool load = i->op == OP_LOAD;
     for (int a = 0; a < m->rank; a++) single[a] = -1;
     if (!f->rows) attrs[n++] = a_ints(ATTR_EXTENTS, single, m->rank);
+    if (!load && m->mask) {
+        ops[n_ops++] = position(f, m->mask, at, false);
+        attrs[n++] = a_int(ATTR_HAS_MASK, 1);
+    }
     if (load && m->pad) {
         ops[n_ops++] = m->pad;
         attrs[n++] = a_int(ATTR_HAS_PAD, 1);
@@ -109,16 +114,16 @@ static Value *position_in_load(const Form *f, const Instr *i, Value *const *at)
         if (steps && steps->v[a] != 1) step = ir_bin(f->b, OP_MUL, step, number(f, d, steps->v[a]));
         ops[1 + a] = ir_bin(f->b, OP_ADD, ops[1 + a], step);
     }
-    return read_at(f, i, &m, ops);
+    return read_at(f, i, &m, ops, at);
 }
 
 static Value *position_in_gather(const Form *f, const Instr *i, Value *const *at)
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    Value *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
     for (int a = 0; a < m.rank; a++) ops[1 + a] = position(f, m.idx[a], at, false);
-    return read_at(f, i, &m, ops);
+    return read_at(f, i, &m, ops, at);
 }
 
 /* Behind a broadcast, a permute or a reshape: the position at the operand's own coordinates. */

@@ -53,12 +53,13 @@ static bool gather_depends(const Instr *i, const Value *v, Depends *d, int depth
     Depends x;
     int64_t zero;
     *d = (Depends){ 0 };
-    if (!ir_mem_parts(i, &m) || m.token || m.mask || (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0)) ||
+    if (!ir_mem_parts(i, &m) || m.token || (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0)) ||
         !dtype_is_int(v->type->dtype))
         return false;
-    for (int a = 0; a < m.rank; a++) {
-        if (!gather_depends_on(m.idx[a], &x, depth + 1)) return false;
+    for (int a = 0; a < m.rank + (m.mask != NULL); a++) {
+        if (!gather_depends_on(a < m.rank ? m.idx[a] : m.mask, &x, depth + 1)) return false;
         d->on |= x.on;
+        d->masked |= x.masked || a == m.rank;
     }
     return true;
 }
@@ -73,10 +74,12 @@ static bool shape_depends(const Instr *i, const Value *v, Depends *d, int depth)
     if (i->op == OP_RESHAPE && position_axis(from, v->type, 0) == -2) {
         int line = position_line(v->type);
         d->linear = !x.on;
+        d->masked = x.masked;
         d->on = x.on && line >= 0 ? 1u << line : 0;
         return line >= 0;
     }
     d->linear = x.linear;
+    d->masked = x.masked;
     for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
         int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a,
             own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
@@ -117,6 +120,7 @@ bool gather_depends_on(const Value *v, Depends *d, int depth)
         if (!gather_depends_on(ir_operand(i, k), &y, depth + 1)) return false;
         d->on |= y.on;
         d->linear &= y.linear;
+        d->masked |= y.masked;
         for (int a = 0; a < TILE_MAX_RANK; a++)
             d->slope[a] += k && i->op == OP_SUB ? -y.slope[a] : y.slope[a];
     }
@@ -169,7 +173,7 @@ bool gather_mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask,
     }
     if (!w->picks || ir_result(m->result->def)->type->shape[0] == 1 ||
         mask->type->rank != m->result->type->rank || mask->type->shape[0] != m->result->type->shape[0] ||
-        !gather_depends_on(mask, &d, 0))
+        !gather_depends_on(mask, &d, 0) || d.masked)
         return false;
     for (int a = 1; a < mask->type->rank; a++)
         if (d.on >> a & 1 && mask->type->shape[a] > 1) return false;
@@ -193,7 +197,7 @@ static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *
     for (int a = 0; a < m.rank; a++) {
         Depends d;
         w->along[a] = -1;
-        if (!gather_depends_on(m.idx[a], &d, 0)) return false;
+        if (!gather_depends_on(m.idx[a], &d, 0) || d.masked) return false;
         for (int k = 0; k < t->rank; k++)
             if (t->shape[k] == 1) d.on &= ~(1u << k);
         if (!d.on) continue;

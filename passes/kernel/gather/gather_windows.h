@@ -17,6 +17,7 @@ Value *position_rows(Builder *, const Value *v, Value *const *at, bool narrow);
 typedef struct Depends {
     uint32_t on;
     bool linear;
+    bool masked; /* read where a mask holds: positions can be computed row by row, but not as scalars */
     int64_t slope[TILE_MAX_RANK];
 } Depends;
 

@@ -114,10 +114,15 @@ static const Layout *of_all_rows(
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
-    int unit = g->access_bytes && g->unit < rank ? g->unit : rank - 1, n = 0;
+    int unit = g->access_bytes && g->unit < rank ? g->unit : rank - 1, n = 0,
+        last = g->access_bytes && rank == 3 && unit == 0 ? g->along_k - 1 : -1,
+        near = last >= 0         ? last
+               : g->near <= rank ? g->near - 1
+                                 : -1;
     order[n++] = unit;
     for (int a = rank - 1; a >= 0; a--)
-        if (a != unit) order[n++] = a;
+        if (a != unit && a != last) order[n++] = a;
+    if (last >= 0) order[n++] = last;
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
     int ctas = c->p->cluster > 1 && !c->p->split_k ? c->p->cluster : 1;
@@ -125,7 +130,7 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
         g->access_elem  ? g->access_elem
         : g->elem_bytes ? g->elem_bytes
                         : 4,
-        width_of(g), c->p->target->wave, c->p->warps * ctas, g->near <= rank ? g->near - 1 : -1);
+        width_of(g), c->p->target->wave, c->p->warps * ctas, near);
     bool several = false;
     const Layout *rows = of_whole_rows(c, g, rank, tile, order, l, &several);
     if (rows && several) return rows;

@@ -9,12 +9,26 @@ static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, 
     return (m + down - 1) / down * ((n + across - 1) / across);
 }
 
+/* Warps of the rows of stacked products: as many as have whole products, or equal parts of one, and the rest
+ * side by side. */
+static void split_stacked(Group *g, int w)
+{
+    int all = g->products * g->height, down = w;
+    while (all % down || w % down || (all / down % g->height && g->height % (all / down))) down--;
+    g->warps[0] = down;
+    g->warps[1] = w / down;
+}
+
 void group_split_warps(const KernelPlan *p, Group *g)
 {
     const LayoutMmaInfo *info = layout_mma_info(g->kind);
     int w = p->warps / info->warps;
     if (w < 1) w = 1;
     g->warps[0] = g->warps[1] = 1;
+    if (g->products) {
+        split_stacked(g, w);
+        return;
+    }
     if (g->rows) {
         int64_t rows = p->target->kind == TARGET_HIP ? (g->box[0] + info->m - 1) / info->m
                        : g->box[0] <= info->m        ? 1
@@ -321,6 +335,9 @@ const Layout *group_fragment(Layouter *c, const Instr *mma, int k, const int32_t
     Group *g = group_of(c, ir_result(mma));
     if (!g->warps[0]) group_split_warps(c->p, g);
     LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
+    if (k == 1 && ir_attr(mma, ATTR_PARTS))
+        return layout_mma_stacked(
+            &c->s->arena, kind, tile, (int32_t[]){ g->warps[0], g->warps[1] }, g->products, g->height);
     /* WMMA reads A twice, once by each half of the wave. In registers, each half holds its half of K, as C is
      * held, and the product fetches the other half. */
     bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);

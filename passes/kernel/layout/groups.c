@@ -140,6 +140,21 @@ static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, in
 const LayoutShared *group_copied(Layouter *c, const Instr *copy)
 { return layouts_shared(&c->p->layouts, ir_operand(copy, 0)->type); }
 
+/* The matrices of a batch whose elements lie side by side in memory, or those of another axis that a reshape
+ * merges with the operand's rows: a lane has one element of each of several matrices. Fragments have several
+ * along K, so that a lane should have these, too. */
+static void note_along_k(Layouter *c, const Instr *product, int side)
+{
+    const Value *v = ir_operand(product, side), *whole;
+    if (!v->def || v->def->op != OP_RESHAPE || dtype_bytes(v->type->dtype) > 2) return;
+    whole = ir_operand(v->def, 0);
+    const Type *t = whole->type;
+    if (c->p->target->kind != TARGET_CUDA || t->kind != TYPE_TILE || t->rank != 3 ||
+        t->shape[2] != v->type->shape[1] || !group_takes_now(c, whole))
+        return;
+    group_of(c, whole)->along_k = 1 + (side ? 1 : 2);
+}
+
 /* A product determines the layout of its accumulator, and that its operands keep their rows together. */
 static void note_product(Layouter *c, Instr *i, bool wgmma)
 {
@@ -152,8 +167,13 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
         g->kind = kernel_mma_kind(c->s, name);
         g->native = true;
     }
+    if (ir_attr(i, ATTR_PARTS) && !g->products) {
+        g->products = (int)ir_attr_int(i, ATTR_PARTS, 1);
+        g->height = (int)(ir_result(i)->type->shape[0] / g->products) / layout_mma_info(g->kind)->m;
+    }
     if (wgmma && group_takes_now(c, ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
         group_of(c, ir_operand(i, 0))->left = i;
+    for (int k = 0; k < 2; k++) note_along_k(c, i, k);
     for (int k = 0; k < 2; k++) { /* If a product feeds another product, keep its rows together. */
         Value *v = ir_operand(i, k);
         while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);

@@ -14,6 +14,8 @@ typedef struct Group {
     bool columns;       /* tiles of two axes are reduced along the first */
     bool native;        /* a product on a matrix unit */
     const Instr *plain; /* a product without one */
+    /* Products that one operation of the group stacks, and fragments of rows of each; 0: none does. */
+    int products, height;
     int rank;
     int64_t box[TILE_MAX_RANK];
     bool box_of_mma;
@@ -32,6 +34,7 @@ typedef struct Group {
     int odd_axis;
     const Instr *window;     /* the first load of the tensor whose windows are compared */
     int near;                /* 1 + an axis along which windows of a tensor overlap; 0: there is none */
+    int along_k;             /* 1 + the axis along which a product sums over its tiles; 0: none */
     int elem_bytes;          /* of the widest element in the group */
     const Instr *reshape;    /* makes a value of this group from one of another group */
     const Instr *reshape_to; /* makes a value of another group from one of this group */

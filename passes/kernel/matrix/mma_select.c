@@ -83,11 +83,12 @@ static void visit(void *user, Instr *i)
     bool tf32 = precision == PRECISION_TF32;
     DType d = v[0]->type->dtype;
     if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8; /* MFMA has signed bytes only. */
-    const int64_t *shape = ir_result(i)->type->shape;
+    const int64_t *shape = ir_result(i)->type->shape, batches = ir_attr_int(i, ATTR_PARTS, 1);
     Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3,
-        ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])),
+        ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0] / batches, shape[1], v[0]->type->shape[1])),
             a_int(ATTR_PRECISION, precision)),
         NULL, 0);
+    if (batches > 1) ir_set_attr(c->s, m, a_int(ATTR_PARTS, batches));
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;
     ir_erase(i);

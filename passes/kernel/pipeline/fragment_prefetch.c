@@ -117,7 +117,7 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
                    i->op == OP_SHARED_WRITE)
             return false;
     }
-    if (!l->mma || !l->commit) return false;
+    if (!l->mma || !l->commit || ir_attr(l->mma, ATTR_PARTS)) return false;
     for (int side = 0; side < 2; side++) {
         Instr *v = ir_operand(l->mma, side)->def;
         if (!v || v->op != OP_SHARED_STAGE || v->block != body || ir_use_count(ir_result(v)) != 1)

@@ -59,8 +59,13 @@ void stage_start_together(Staging *, Block *);
  * load; adds the loads from which operands are computed. */
 bool stage_is_operand(const Instr *load);
 bool stage_has_positions(const Instr *load);
-void stage_read(Instr *load, Value *view);
+void stage_read(Staging *, Instr *load, Value *view);
 void stage_computed_loads(Staging *);
+/* transposed_stages.c: joins loads of a window that products read in both orders; whether the use is such a
+ * permute; puts views in place of those of a staged tile. */
+void stage_join_exchanged(Staging *);
+bool stage_is_exchanged_operand(const Use *);
+void stage_read_exchanged(Staging *, Value *tile, Value *view);
 /* multistage.c: whether the load can run ahead of the loop that holds it. All loads of such a loop, from the
  * one of this number on, share one place in their rings. limit: bytes of shared memory. */
 bool stage_runs_ahead(const Instr *load);

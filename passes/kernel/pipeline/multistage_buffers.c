@@ -94,6 +94,16 @@ static Value *reuse(Staging *c, const Instr *load, const Type *t)
     return NULL;
 }
 
+/* The last instruction of the block that reads the tile, perhaps with its axes exchanged. */
+static void note_last(Single *s, const Value *tile)
+{
+    for (const Use *u = tile->uses; u; u = u->next) {
+        const Instr *i = ir_within(s->block, u->user);
+        if (u->user->op == OP_PERMUTE) note_last(s, ir_result(u->user));
+        if (!s->last || comes_before(s->last, i)) s->last = i;
+    }
+}
+
 Value *stage_single_buffer(Staging *c, Builder *b, Instr *load)
 {
     const Type *t = stage_buffer_type(c, load, 1);
@@ -103,10 +113,7 @@ Value *stage_single_buffer(Staging *c, Builder *b, Instr *load)
             b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, ir_attr_int(old->def, ATTR_OFFSET, 0))), t);
     else buf = stage_allocate(c, b, load->block, t);
     Single s = { load->block, NULL, buf, stage_stage_bytes(c, t) };
-    for (const Use *u = stage_matrix_of(load)->uses; u; u = u->next) {
-        const Instr *i = ir_within(load->block, u->user);
-        if (!s.last || comes_before(s.last, i)) s.last = i;
-    }
+    note_last(&s, stage_matrix_of(load));
     vec_push(&c->s->arena, &c->singles, s);
     return buf;
 }

@@ -44,23 +44,6 @@ void stage_copy(Staging *c, Builder *b, const Instr *load, Value *view, const Bl
     ir_build(b, OP_COPY, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
 }
 
-void stage_issue(
-    Staging *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *stage)
-{
-    Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1));
-    Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, NULL, 0);
-    Builder inner = ir_at_end(cond->blocks[0]);
-    ValueMap map;
-    value_map_init(&map, &c->s->arena);
-    value_map_set(&map, loop->blocks[0]->args[0], at);
-    for (int k = 0; k < n; k++)
-        stage_copy(c, &inner, loads[k], stage_view(&inner, bufs[k], stage), loop->blocks[0], &map);
-    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-    inner = ir_at_end(cond->blocks[1]);
-    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-    ir_build(b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
-}
-
 /* The loads of a loop that have the same number of stages. They share their place in their rings, and the
  * copies of a step are one group. Groups are in the order in which a step issues them. */
 typedef struct StageGroup {
@@ -73,6 +56,37 @@ typedef struct StageGroups {
     StageGroup *data;
     int n, stages, lds; /* stages: of the deepest ring */
 } StageGroups;
+
+/* The values of the body at counter value `at`. */
+static ValueMap values_at(Staging *c, const Instr *loop, Value *at)
+{
+    ValueMap map;
+    value_map_init(&map, &c->s->arena);
+    value_map_set(&map, loop->blocks[0]->args[0], at);
+    return map;
+}
+
+/* stage_issue, with the values that are there already at this counter value. */
+static void issue(
+    Staging *c, Builder *b, Instr *loop, const StageGroup *g, Value *at, Value *stage, ValueMap *map)
+{
+    Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1));
+    Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, NULL, 0);
+    Builder inner = ir_at_end(cond->blocks[0]);
+    for (int k = 0; k < g->n; k++)
+        stage_copy(c, &inner, g->loads[k], stage_view(&inner, g->bufs[k], stage), loop->blocks[0], map);
+    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    inner = ir_at_end(cond->blocks[1]);
+    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+void stage_issue(
+    Staging *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *stage)
+{
+    ValueMap map = values_at(c, loop, at);
+    issue(c, b, loop, &(StageGroup){ .loads = loads, .bufs = bufs, .n = n }, at, stage, &map);
+}
 
 /* Groups with few stages come first: their copies are waited for soonest, and copies arrive in the order in
  * which they were issued. */
@@ -138,6 +152,29 @@ static void wait_for_step(Staging *c, Builder *b, const StageGroups *all)
     ir_build(b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
+/* Whether v may be computed for steps that do not run: what it reads is tested, so that nothing beyond a
+ * tensor is read. */
+static bool tests_reads(const Value *v, const Block *body)
+{
+    if (ir_defined_outside(v, body) || !v->def) return true;
+    if (v->def->op == OP_LOAD || (v->def->op == OP_GATHER && !ir_attr_int(v->def, ATTR_MASKED, 1)))
+        return false;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (ir_operand(v->def, k)->type->kind != TYPE_TENSOR && !tests_reads(ir_operand(v->def, k), body))
+            return false;
+    return true;
+}
+
+/* Reads the positions of the load's rows in front of the first product, which runs while they arrive. */
+static void read_positions(Builder *b, const Instr *loop, const Instr *load, ValueMap *map)
+{
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++)
+        if (m.idx[a]->type->kind == TYPE_TILE && tests_reads(m.idx[a], loop->blocks[0]))
+            stage_clone(b, m.idx[a], loop->blocks[0], map);
+}
+
 /* Issues the copies of a group for the step that its ring is ahead, at position `later`. */
 static void issue_ahead(Staging *c, Builder *b, Builder *later, Instr *loop, const StageGroup *g)
 {
@@ -147,7 +184,9 @@ static void issue_ahead(Staging *c, Builder *b, Builder *later, Instr *loop, con
     Value *beyond = ir_bin(b, OP_GE, fill, i32(b, g->stages)),
           *around = ir_bin(b, OP_SUB, fill, i32(b, g->stages));
     fill = ir_op(b, OP_WHERE, NULL, NO_ATTRS, beyond, around, fill);
-    stage_issue(c, later, loop, g->loads, g->bufs, g->n, ahead, fill);
+    ValueMap map = values_at(c, loop, ahead);
+    for (int k = 0; k < g->n; k++) read_positions(b, loop, g->loads[k], &map);
+    issue(c, later, loop, g, ahead, fill, &map);
 }
 
 /* Adds the number of each group's stage to the values that the loop carries. */
@@ -188,7 +227,7 @@ static void read_stages(Staging *c, Builder *b, const StageGroups *all)
             Value *view = stage_view(b, all->data[j].bufs[k], all->data[j].stage);
             ir_set_name(
                 view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(l, 0)->index].name));
-            stage_read(l, view);
+            stage_read(c, l, view);
         }
     /* Not earlier, because the builder may be positioned before one of them. */
     for (int j = 0; j < all->n; j++)

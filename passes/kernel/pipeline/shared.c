@@ -97,7 +97,7 @@ static void single(Staging *c, Instr *load)
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    stage_read(load, view);
+    stage_read(c, load, view);
     stage_erase(load);
 }
 
@@ -193,6 +193,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     Staging c = { .s = s, .f = f, .p = p };
     InstrList all = { 0 };
     stage_beside_fma(s, f);
+    stage_join_exchanged(&c);
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++)
         if (eligible(&c, all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);

@@ -119,14 +119,16 @@ void stage_computed_loads(Staging *c)
 bool stage_is_operand(const Instr *load)
 {
     for (const Use *u = stage_matrix_of(load)->uses; u; u = u->next)
-        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+        if ((u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) && !stage_is_exchanged_operand(u))
+            return false;
     return true;
 }
 
-void stage_read(Instr *load, Value *view)
+void stage_read(Staging *c, Instr *load, Value *view)
 {
     Value *tile = stage_matrix_of(load);
     Builder b = ir_before(load);
-    if (!stage_is_operand(load)) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, tile->type);
+    if (stage_is_operand(load)) stage_read_exchanged(c, tile, view);
+    else view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, tile->type);
     ir_replace(tile, view);
 }

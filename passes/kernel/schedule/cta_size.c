@@ -23,6 +23,7 @@ typedef struct Sizes {
     bool rows, strided;
     bool searched; /* for the largest elements of rows, in rounds in each of which its warps meet */
     bool fma;      /* there is a product that no matrix unit computes as it is written */
+    bool nested;   /* one of f32 is in a loop of a loop */
 } Sizes;
 
 /* Whether a scalar is computed from the program's coordinates, by at most `deep` operations. */
@@ -50,9 +51,13 @@ static void measure_product(Sizes *z, const Instr *i)
     if (z->block != i->block) z->here = 0;
     z->block = i->block;
     z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
-    z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
+    const bool exact = in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32;
+    z->fma |= in == DT_F64 || exact;
     z->fma |=
         (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8); /* widened in registers */
+    const Instr *loop = i->block->parent;
+    z->nested |=
+        exact && loop && loop->op == OP_FOR && loop->block->parent && loop->block->parent->op == OP_FOR;
     if (z->here > z->products) z->products = z->here;
 }
 
@@ -131,7 +136,9 @@ static int times_as_many(Session *s, const Sizes *z, int warps)
 
 /* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
- * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
+ * products (bench/notes/decisions.md, "Behind the decisions"). Fused multiply-adds of one warp of a scheduler
+ * issue every other cycle, and where the sums of a loop are steps of another loop, a multiprocessor has few
+ * programs, so that there are more warps. Without products, a thread has 64 bytes of a
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
  * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
  * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
@@ -145,7 +152,7 @@ static int choose_warps(Session *s, const Func *f, const KernelPlan *p)
     if (f->hints.warps > 0) return f->hints.warps;
     ir_walk(f->body, measure, &z);
     if (z.products) {
-        int64_t words = (int64_t)t->wave * (t->kind == TARGET_CUDA && !z.fma ? 160 : 64);
+        int64_t words = (int64_t)t->wave * (t->kind != TARGET_CUDA ? 64 : !z.fma ? 160 : z.nested ? 32 : 64);
         per = (z.products + words - 1) / words;
     } else if (z.strided) per = z.tile / (t->wave * 2);
     else {

@@ -285,6 +285,9 @@ bool roles_product_fits(Roles *c, Instr *i)
     if (!roles_instr(d, tf32))
         return roles_refuse(c, i->loc,
             d == DT_F32 ? "wgmma multiplies %s only as tf32" : "wgmma does not multiply %s", dtype_name(d));
+    if (ir_attr(i, ATTR_PARTS))
+        return roles_refuse(
+            c, i->loc, "products of a batch are computed by warps that have matrices of their own");
     int kinst = 32 / dtype_bytes(d);
     if (m <= FEW_ROWS) m = 64;
     int64_t most = m == 64 ? 2 * WGMMA_COLUMNS : WGMMA_COLUMNS; /* two warpgroups may share them */

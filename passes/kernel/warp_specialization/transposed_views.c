@@ -33,33 +33,6 @@ static bool may_transpose(Roles *c, const Instr *load)
     return fits;
 }
 
-static bool is_transposed(const Instr *load)
-{
-    const Attr *o = ir_attr(load, ATTR_ORDER);
-    return o && o->v[0] == 1;
-}
-
-/* Whether both load the same window, one of them with its axes exchanged. */
-static bool same_window(const Instr *a, const Instr *b)
-{
-    if (a->n_operands != b->n_operands || is_transposed(a) == is_transposed(b)) return false;
-    for (int k = 0; k < a->n_operands; k++)
-        if (ir_operand(a, k) != ir_operand(b, k)) return false;
-    return ir_same_ints(a, b, ATTR_EXTENTS) && ir_same_ints(a, b, ATTR_STEPS) &&
-           ir_attr_int(a, ATTR_CACHE, CACHE_DEFAULT) == ir_attr_int(b, ATTR_CACHE, CACHE_DEFAULT);
-}
-
-static void join(Instr *kept, Instr *other)
-{
-    static const int64_t exchanged[2] = { 1, 0 };
-    Builder b = ir_after(kept);
-    Value *v = ir_result(kept),
-          *transposed = ir_emit(&b, OP_PERMUTE, &v, 1, ATTRS(a_ints(ATTR_ORDER, exchanged, 2)), NULL);
-    transposed->name = ir_result(other)->name;
-    ir_replace(ir_result(other), transposed);
-    ir_erase(other);
-}
-
 bool roles_transpose_views(void *user)
 {
     Roles *c = user;
@@ -72,10 +45,10 @@ bool roles_transpose_views(void *user)
         if (!first || !may_transpose(c, first)) continue;
         for (size_t j = k + 1; j < loads.len; j++) {
             Instr *other = loads.data[j];
-            if (!other || other->block != first->block || !same_window(first, other) ||
+            if (!other || other->block != first->block || !kernel_same_window_exchanged(first, other) ||
                 !may_transpose(c, other))
                 continue;
-            join(first, other);
+            kernel_join_exchanged(first, other);
             loads.data[j] = NULL;
             changed = true;
             break;

@@ -62,8 +62,9 @@ static bool free_to_permute(const Value *v, int depth)
     if (i->op == OP_LOAD || i->op == OP_PERMUTE) return true;
     if (i->op == OP_BROADCAST) return true; /* of something smaller */
     if (i->op == OP_MMA)
-        return v->type->rank == 2 && free_to_permute(ir_operand(i, 0), depth + 1) &&
-               free_to_permute(ir_operand(i, 1), depth + 1) && free_to_permute(ir_operand(i, 2), depth + 1);
+        return v->type->rank == 2 && !ir_attr(i, ATTR_PARTS) &&
+               free_to_permute(ir_operand(i, 0), depth + 1) && free_to_permute(ir_operand(i, 1), depth + 1) &&
+               free_to_permute(ir_operand(i, 2), depth + 1);
     if (!(op_info[i->op].flags & OPF_ELEM)) return false;
     for (int k = 0; k < i->n_operands; k++)
         if (!free_to_permute(ir_operand(i, k), depth + 1)) return false;

@@ -107,7 +107,9 @@ static bool find_products(Instr *last, Scaled *s)
 {
     s->first = s->last = last;
     for (Instr *i = last;; i = ir_operand(i, 2)->def) {
-        if (!i || i->op != OP_MMA || i->block != last->block || !is_used_once(ir_result(i))) return false;
+        if (!i || i->op != OP_MMA || ir_attr(i, ATTR_PARTS) || i->block != last->block ||
+            !is_used_once(ir_result(i)))
+            return false;
         if (!is_small(ir_operand(i, 0)) || !is_small(ir_operand(i, 1))) return false;
         if (ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_FAST_ACCUM) return false;
         s->first = i;

@@ -162,8 +162,9 @@ static void visit_product(Group *g, Instr *product)
     Value *a = ir_operand(product, 0), *b = ir_operand(product, 1);
     bool left = !is_loaded(a), right = !is_loaded(b);
     bool tf32 = ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32;
-    g->fails |= (left && !right) || !has_instruction(a, b, ir_result(product)->type, tf32) ||
-                !can_transpose(g, a, 1, 0) || !can_transpose(g, b, 1, 0);
+    g->fails |= (left && !right) || ir_attr(product, ATTR_PARTS) ||
+                !has_instruction(a, b, ir_result(product)->type, tf32) || !can_transpose(g, a, 1, 0) ||
+                !can_transpose(g, b, 1, 0);
     g->gains += right && !left;
     take_operand(g, ir_operand(product, 2));
 }

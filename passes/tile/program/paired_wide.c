@@ -91,7 +91,9 @@ static bool is_wide(const Paired *x, Wide *w)
     const Value *sum = body->args[w->carried + 1];
     Value *begin = ir_operand(w->loop, w->carried + 3);
     w->product = ir_operand(ir_terminator(body), w->carried)->def;
-    if (!w->product || w->product->op != OP_MMA || w->product->block != body) return false;
+    if (!w->product || w->product->op != OP_MMA || w->product->block != body ||
+        ir_attr(w->product, ATTR_PARTS))
+        return false;
     if (ir_operand(w->product, 2) != sum || !is_used_once(sum) || !is_used_once(ir_result(w->product)))
         return false;
     if (!begin->def || begin->def->op != OP_SPLAT || paired_is_own(x, begin) || sum->type->rank != 2)

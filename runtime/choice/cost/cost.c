@@ -75,6 +75,7 @@ static void add(Cost *to, const Cost *c)
     to->pixels |= c->pixels;
     to->shifted |= c->shifted;
     to->wide |= c->wide;
+    to->fma |= c->fma;
     to->ragged |= c->ragged;
     to->open |= c->open;
     to->tiled |= c->tiled;

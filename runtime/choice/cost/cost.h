@@ -85,6 +85,7 @@ typedef struct Cost {
     bool tiled;    /* loops take the tiles of ranges between loaded offsets one after the other */
     bool ragged;   /* loops over ranges between loaded offsets, of which the mean is counted */
     bool open;     /* data end a loop, and nothing says after how many rounds at most */
+    bool fma;      /* products of f32 by fused multiply-adds */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
     bool packed;   /* several programs are one (passes/tile/program/pack.c) */

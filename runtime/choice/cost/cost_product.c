@@ -127,6 +127,7 @@ static void product_fma(CostWalk *w, const Product *p)
 {
     double cost = p->a->dtype == DT_F64 ? w->model->fma_f64_cost : w->model->fma_f32_cost;
     w->c.mma += p->m * p->n * p->k * p->times * cost;
+    w->c.fma |= p->a->dtype == DT_F32;
     w->c.feed += 2 * sqrt(p->m * p->n * w->threads / 32.0) * p->k * p->size * p->times;
 }
 
@@ -160,7 +161,9 @@ static void product_mma(CostWalk *w, const Instr *i, const Product *p)
         work = p->m * p->n * p->k * p->times * (deep ? w->model->mma_f64_k16_cost : w->model->mma_f64_cost);
     }
     if (p->a->kind == TYPE_SHARED) rows += p->m * along_n;
-    if (p->b->kind == TYPE_SHARED) rows += p->n * along_m;
+    const double products = (double)ir_attr_int(i, ATTR_PARTS, 1);
+    /* A warp reads the right operands of its own products alone. */
+    if (p->b->kind == TYPE_SHARED) rows += p->n * fmax(along_m, products);
     w->c.wide |= p->size == 4;
     w->c.mma += work;
     w->c.feed += p->times * p->k * p->size * rows;

@@ -122,6 +122,7 @@ static void take_cost(SearchPoint *p, const Cost *c, const CostDevice *d)
 {
     p->uncertain = c->uncertain;
     p->cp_async = c->cp_async > 0;
+    p->once = c->iterations <= 1;
     p->few_warps = c->mma > 0 && c->wgmma <= 0 && (c->reductions > 0 || c->iterations <= 1);
     p->ragged = c->ragged;
     p->open = c->open;

@@ -15,8 +15,9 @@
 #include "runtime/choice/search/search_points.h"
 #include <math.h>
 
-/* The ratio below which the estimate must be; that of the best sizes below which others are looked at. */
-static const double BETTER = 0.9, NOT_FAR = 1.5;
+/* The ratio below which the estimate must be, with loops and without; that of the best sizes below which
+ * others are looked at. */
+static const double BETTER = 0.9, NOT_FAR = 1.5, BETTER_AT_ONCE = 0.97;
 
 static void consider(Search *z, const uint8_t *from, int warps, int value, int name, int to)
 {
@@ -38,7 +39,9 @@ int search_few_warps(Search *z, int best)
     z->most = MOST_POINTS;
     for (int v = 0; v < search_listed(&z->name[warps]); v++) consider(z, z->point[best].at, warps, v, -1, 0);
     search_estimate(z);
-    bool near = false;
+    /* Without a loop one warp takes as many times as long for as much: it has sizes of its own. */
+    bool near = z->point[best].once;
+    const double better = near ? BETTER_AT_ONCE : BETTER;
     for (int i = first; i < z->n_points; i++)
         near |= z->point[i].full <= 1 && z->point[i].ns < NOT_FAR * z->point[best].ns;
     for (int v = 0; near && v < search_listed(&z->name[warps]); v++)
@@ -47,7 +50,7 @@ int search_few_warps(Search *z, int best)
                 consider(z, z->point[best].at, warps, v, j, u);
     search_estimate(z);
     for (int i = first; i < z->n_points; i++)
-        if (z->point[i].full <= 1 && z->point[i].ns < z->point[found].ns * (found == best ? BETTER : 1))
+        if (z->point[i].full <= 1 && z->point[i].ns < z->point[found].ns * (found == best ? better : 1))
             found = i;
     return found;
 }

@@ -85,6 +85,7 @@ typedef struct SearchPoint {
     int next;             /* in a list of points, one more than its number; 0: none */
     bool uncertain, products, cp_async;
     bool few_warps;             /* products are of single warps, and it reduces tiles, too, or has no loop */
+    bool once;                  /* no loop of it runs more than once */
     bool divided;               /* loops are, among CTAs */
     bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
     bool ragged;                /* its loops walk over ranges between loaded offsets */

@@ -392,12 +392,56 @@ static void test_tiles(void)
             }
 }
 
+/* Of stacked products each warp holds the whole columns of its part of N of just those right operands whose
+ * rows of sums it has, every element of them. */
+static void check_stacked(int products, int height, int k, int n, int down, int across)
+{
+    int32_t rows = products * height * 16;
+    const Layout *b = layout_mma_stacked(
+                     &arena, LAYOUT_M16N8K16, I(products * k, n), I(down, across), products, height),
+                 *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(rows, n), I(down, across));
+    int bad = 0;
+    CU_ASSERT_FATAL(b && c);
+    CU_ASSERT_EQUAL(layout_warps(b), layout_warps(c));
+    for (uint32_t w = 0; w < layout_warps(c); w++) {
+        bool wants[8][64] = { 0 }, has[8][64] = { 0 };
+        int32_t at[2];
+        for (uint32_t r = 0; r < layout_regs(c); r++)
+            for (uint32_t lane = 0; lane < 32; lane++) {
+                layout_element(c, r, lane, w, 0, at);
+                if (at[1] < n) wants[at[0] / (16 * height)][at[1]] = true;
+            }
+        for (uint32_t r = 0; r < layout_regs(b); r++)
+            for (uint32_t lane = 0; lane < 32; lane++) {
+                layout_element(b, r, lane, w, 0, at);
+                if (at[1] < n) has[at[0] / k][at[1]] = true;
+            }
+        bad += memcmp(wants, has, sizeof wants) != 0;
+    }
+    uint32_t copies;
+    CU_ASSERT(covers(b, &copies));
+    CU_ASSERT_EQUAL(bad, 0);
+}
+
+static void test_stacked(void)
+{
+    check_stacked(4, 1, 16, 16, 4, 1);
+    check_stacked(8, 1, 32, 32, 4, 1); /* two products a warp */
+    check_stacked(2, 2, 32, 32, 4, 1); /* two warps to a product */
+    check_stacked(2, 1, 16, 32, 2, 2); /* and two side by side */
+    check_stacked(6, 3, 48, 24, 2, 3);
+    /* Rows of a warp that are neither whole products nor an equal part of one. */
+    CU_ASSERT_PTR_NULL(layout_mma_stacked(&arena, LAYOUT_M16N8K16, I(32, 8), I(3, 1), 2, 3));
+    CU_ASSERT_PTR_NULL(layout_mma_stacked(&arena, LAYOUT_M16N8K16, I(48, 8), I(2, 1), 3, 1));
+    CU_ASSERT_PTR_NULL(layout_mma_stacked(&arena, LAYOUT_M16N8K16, I(24, 8), I(1, 1), 1, 1));
+}
+
 int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "mma", test_mma }, { "wgmma", test_wgmma }, { "amd", test_amd },
         { "f8f6f4", test_f8f6f4 }, { "halves", test_halves }, { "exchanged", test_exchanged },
-        { "tiles", test_tiles } };
+        { "tiles", test_tiles }, { "stacked", test_stacked } };
     int status = unit_run("layout fragments", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
