@@ -7,7 +7,7 @@
  * (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from:
  * the first of them. --skip=LIST: passes that are left out of runs with passes. --most=N: of a file whose
  * alternatives are more than N with each other, each comes once, with one of the others, and no more than N
- * come. --passes=on: not without passes too.
+ * come. --passes=on: not without passes too. --fits: of each file some problem has to fit the device.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit
  * status 0, 1, 2 for wrong options, 77 where the device is not there. */
@@ -25,6 +25,8 @@ typedef struct Fuzz {
     int number, draws, most;
     bool without; /* .. passes too */
     uint64_t first_draw;
+    int ran, refused; /* problems of the file: that ran; that need more than the device has */
+    bool fits;        /* a file of which no problem ran has failed */
 } Fuzz;
 
 static bool run_seed(Fuzz *z, uint64_t seed)
@@ -54,7 +56,10 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
     oracle_forget(&z->z, name);
     problem_free(p);
-    if (!v.ok && !strncmp(v.text, "SKIP:", 5)) return true;
+    bool refused = !v.ok && !strncmp(v.text, "SKIP:", 5);
+    z->refused += refused;
+    z->ran += !refused;
+    if (refused) return true;
     if (!v.ok) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, v.text);
     return v.ok;
 }
@@ -111,6 +116,7 @@ static bool run_file(Fuzz *z, const char *path)
     char why[2000] = "";
     bool ok = kernel_file_read(path, k, why, sizeof why);
     if (!ok) printf("FAIL %s: %s\n", path, why);
+    z->ran = z->refused = 0;
     int sizes = alternatives(k->sizes), consts = alternatives(k->consts), views = alternatives(k->views);
     if (ok && sizes * consts * views > z->most) {
         int n = sizes > consts ? sizes : consts;
@@ -120,6 +126,10 @@ static bool run_file(Fuzz *z, const char *path)
     } else {
         for (int at = 0; ok && at < sizes * consts; at++)
             ok = run_alternative(z, path, k, at / consts, at % consts, -1);
+    }
+    if (ok && z->refused && !z->ran) {
+        printf("%s%s needs more than the device has\n", z->fits ? "FAIL " : "// ", path);
+        ok = !z->fits;
     }
     fflush(stdout);
     free(k);
@@ -137,7 +147,8 @@ static const char usage[] =
     "--rows | --counts | --programs | --rare | --sums | --floats | --scores | --places | --patterns | "
     "--columns | "
     "--arrangements] "
-    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [--skip=LIST] "
+    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [--most=N] [--passes=on] [--fits] "
+    "[--skip=LIST] "
     "[FILE...]\n";
 
 int main(int argc, char **argv)
@@ -166,6 +177,7 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--most"))) z.most = atoi(v);
         else if (!strcmp(argv[i], "--passes=on")) z.without = false;
+        else if (!strcmp(argv[i], "--fits")) z.fits = true;
         else if ((v = value_of(argv[i], "--skip"))) skip = v;
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
