@@ -26,6 +26,7 @@ typedef struct Fuzz {
     bool without; /* .. passes too */
     uint64_t first_draw;
     int ran, refused; /* problems of the file: that ran; that need more than the device has */
+    char why[400];    /* the last of those */
     bool fits;        /* a file of which no problem ran has failed */
 } Fuzz;
 
@@ -59,6 +60,7 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     bool refused = !v.ok && !strncmp(v.text, "SKIP:", 5);
     z->refused += refused;
     z->ran += !refused;
+    if (refused) snprintf(z->why, sizeof z->why, "%s", v.text);
     if (refused) return true;
     if (!v.ok) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, v.text);
     return v.ok;
@@ -128,7 +130,7 @@ static bool run_file(Fuzz *z, const char *path)
             ok = run_alternative(z, path, k, at / consts, at % consts, -1);
     }
     if (ok && z->refused && !z->ran) {
-        printf("%s%s needs more than the device has\n", z->fits ? "FAIL " : "// ", path);
+        printf("%s%s: no problem fits: %s\n", z->fits ? "FAIL " : "// ", path, z->why);
         ok = !z->fits;
     }
     fflush(stdout);
