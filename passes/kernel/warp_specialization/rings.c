@@ -320,6 +320,17 @@ static bool latencies_differ(const Roles *c)
     return false;
 }
 
+/* The bytes that a second stage takes of each ring of a loop. */
+static int64_t second_stages(Roles *c)
+{
+    int64_t bytes = 0;
+    for (size_t k = 0; k < c->rings.len; k++) {
+        const Ring *r = &c->rings.data[k];
+        if (r->inner && !r->asked) bytes += more_bytes(c, r->view, r->loads > 0 ? r->loads : 1);
+    }
+    return bytes;
+}
+
 /* Gives the rings their stages: two for the inner loop's rings, and a third where several products read a
  * stage, which the step gives back late; two for the others, so that the operands of the next tile arrive
  * during this one; then two buffers for each warp's bulk store, which are worth more
@@ -332,6 +343,9 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
     int64_t staged = c->p->store_over_rings ? 0 : c->store_bytes;
     const bool beside = c->p->cluster > 1 && !c->p->parts_over_rings; /* the parts of a divided loop */
     const bool adds = roles_adds_a_tile(c);
+    /* Where warpgroups share all products, each adds as many boxes as it has columns: registers would go to
+     * memory word by word. */
+    const bool first = c->by_columns && roles_added_bytes(c);
     const bool plain = c->products.len == 1 && !c->merged.len && !adds && !beside;
     const int64_t least = plain ? staged / 2 : staged;
     int fit = 1;
@@ -342,7 +356,7 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
             Ring *r = &c->rings.data[k];
             if (!own || depth <= 2 || r->latency < 2 || depth <= r->latency)
                 deepen(c, r, depth, true,
-                    depth > 2 ? limit - (depth <= BEFORE_BUFFERS ? least : staged) : limit, used);
+                    depth > 2 || first ? limit - (depth <= BEFORE_BUFFERS ? least : staged) : limit, used);
         }
         for (size_t k = 0; depth == 2 && most > 2 && k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
@@ -461,6 +475,8 @@ bool roles_plan_rings(Roles *c)
             (long long)limit);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked.most > 4 ? asked.most : 4;
     c->store_bytes = roles_store_bytes(c);
+    int64_t added = c->by_columns ? roles_added_bytes(c) : 0;
+    if (added > c->store_bytes && used + second_stages(c) + added <= limit) c->store_bytes = added;
     c->p->store_over_rings = c->store_bytes > 0 && is_one_run(c) && roles_store_may_lie_over(c);
     int fit = deepen_rings(c, limit, most, &used);
     /* With fewer stages than the buffers take, few are asked for, and there is room beside the rings. */

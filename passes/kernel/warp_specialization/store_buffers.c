@@ -6,7 +6,7 @@
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 /* For the 16 rows of a warp: two boxes with rows of 128 bytes each. */
-enum { STAGED_BYTES = 2 * 16 * 128 };
+enum { BOX_ROW = 128, STAGED_BYTES = 2 * 16 * BOX_ROW };
 
 static bool stores_a_tile(const void *user, const Instr *i)
 {
@@ -56,6 +56,22 @@ static bool stores_transposed(const Func *f, const Instr *store)
     return order && unit >= 0 && unit < order->n && order->v[unit] != order->n - 1;
 }
 
+int64_t roles_added_bytes(Roles *c)
+{
+    MemParts m;
+    int64_t all = 0;
+    InstrList stores = { 0 };
+    ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
+    for (size_t k = 0; k < stores.len; k++) {
+        if (!adds_a_tile(NULL, stores.data[k]) || !ir_mem_parts(stores.data[k], &m)) continue;
+        const Type *t = m.values[0]->type;
+        int64_t row = t->rank == 2 ? t->shape[1] * dtype_bytes(t->dtype) : 0;
+        if (row % (c->consumers * BOX_ROW) == 0 && t->rank == 2 && all < t->shape[0] * row)
+            all = t->shape[0] * row;
+    }
+    return all;
+}
+
 /* Reserves memory for bulk stores: two buffers for each warp, or those of a whole row, or the number in the
  * schedule. */
 int64_t roles_store_bytes(Roles *c)
@@ -63,7 +79,8 @@ int64_t roles_store_bytes(Roles *c)
     InstrList stores = { 0 };
     ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
     bool pixels = ir_any_in(c->f->body, scatters_pixels, c->f) && !kernel_skips(c->p, PASS_BULK_STORE);
-    int64_t one = c->rows / 16 * STAGED_BYTES, all = pixels ? one : 0;
+    int64_t warps = c->by_columns && roles_added_bytes(c) ? 4 * c->consumers : c->rows / 16,
+            one = warps * STAGED_BYTES, all = pixels ? one : 0;
     for (size_t k = 0; k < stores.len; k++) {
         if (!stores_a_tile(NULL, stores.data[k]) ||
             (c->p->cp_async_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))

@@ -132,9 +132,12 @@ bool roles_plan_rings(Roles *);
 bool roles_parts_may_lie_over(const Roles *);
 /* Whether the load, or the loop in which it is, stands before the instruction. */
 bool roles_comes_before(const Instr *load, const Instr *);
-/* store_buffers.c: bytes that are reserved for stores by TMA; whether the buffers of the only store may lie
- * over the rings: a CTA has one program, whose last step is behind it then. */
+/* store_buffers.c: bytes that are reserved for stores by TMA; those of a whole tile that is added to memory,
+ * with which each box of it has a buffer (0: none whose boxes warpgroups can share by columns); whether the
+ * buffers of the only store may lie over the rings: a CTA has one program, whose last step is behind it then.
+ */
 int64_t roles_store_bytes(Roles *);
+int64_t roles_added_bytes(Roles *);
 bool roles_adds_a_tile(const Roles *); /* whether a store adds one to memory */
 bool roles_store_may_lie_over(Roles *);
 
