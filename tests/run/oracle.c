@@ -122,7 +122,7 @@ Verdict oracle_check(Oracle *z, Problem *p, bool without, bool with)
     for (int passes = 0; passes < 2 && v.ok; passes++) {
         if (!(passes ? with : without)) continue;
         if (!run_on(z->executor, z->state, &run, p, passes, &v)) {
-            /* Without passes a kernel may need more than the device has; with them it has to run all the same. */
+            /* A kernel that needs more than the device has without passes has to run with them. */
             if (passes || !with || strncmp(v.text, "SKIP:", 5)) break;
             v.ok = true;
             continue;
