@@ -1,9 +1,9 @@
 /* keep_reduced.c: of keep_rows.c: how the parts of a row are joined in front of a reduction.
  *
- *     reduce_max (cast %row : f32)      ->  %m = max %part0, %part1; ..; reduce_max (cast %m : f32)
+ *     reduce_max (abs (cast %row : f32))  ->  %m = max (abs %part0), (abs %part1); ..; reduce_max (cast %m)
  *
- * The largest of f16 and bf16 elements is one of them, so that parts of these are joined as they are, two
- * elements at a time, and one part is widened. */
+ * The largest magnitude of f16 and bf16 elements is that of one of them, so that parts of these are joined as
+ * they are, two elements at a time, and one part is widened. Other maxima are joined as they are reduced. */
 #include "passes/kernel/pipeline/keep_rows.h"
 #include <math.h>
 
@@ -44,13 +44,13 @@ Value *keep_join(Builder *b, Value *before, Value *x, Op reduction)
         before, x);
 }
 
-Value *keep_narrow_extreme(const Keep *k, const Instr *end, bool *magnitudes)
+Value *keep_narrow_magnitudes(const Keep *k, const Instr *end)
 {
     const Instr *d = ir_operand(end, 0)->def;
-    *magnitudes = d && d->op == OP_ABS;
-    if (*magnitudes) d = ir_operand(d, 0)->def;
     if (k->c->p->target->kind != TARGET_CUDA || (end->op != OP_REDUCE_MAX && end->op != OP_REDUCE_MIN))
         return NULL;
+    if (!d || d->op != OP_ABS) return NULL;
+    d = ir_operand(d, 0)->def;
     if (!d || d->op != OP_CAST || ir_result(d)->type->dtype != DT_F32) return NULL;
     const DType from = ir_operand(d, 0)->type->dtype;
     return from == DT_F16 || from == DT_BF16 ? ir_operand(d, 0) : NULL;

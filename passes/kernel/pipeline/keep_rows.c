@@ -188,11 +188,10 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
 /* Joins part p of what is reduced with the parts before it. */
 static Value *reduced_part(Keep *k, Builder *b, const Instr *end, int p, Value *before)
 {
-    bool magnitudes;
-    Value *narrow = keep_narrow_extreme(k, end, &magnitudes), *x = narrow ? narrow : ir_operand(end, 0);
+    Value *narrow = keep_narrow_magnitudes(k, end), *x = narrow ? narrow : ir_operand(end, 0);
     b->loc = end->loc;
     x = part_of(k, b, x, p);
-    if (narrow && magnitudes) x = ir_un(b, OP_ABS, x);
+    if (narrow) x = ir_un(b, OP_ABS, x);
     x = keep_within_row(k, b, x, p, end->op);
     b->loc = end->loc;
     x = keep_join(b, before, x, end->op);

@@ -33,9 +33,8 @@ Value *keep_unknown(Builder *, DType, int64_t n);
  * say (emit_row_start.c), so that no range of places may be known: those of a part would lie behind those of
  * the part before. */
 Value *keep_places(Keep *, Builder *, const Instr *arange, int p);
-/* The 16-bit floats whose largest (smallest) value is reduced once they are widened, or that of their
- * magnitudes; NULL: it is something else. */
-Value *keep_narrow_extreme(const Keep *, const Instr *end, bool *magnitudes);
+/* The 16-bit floats whose largest (smallest) magnitude is reduced once they are widened; NULL: it is none. */
+Value *keep_narrow_magnitudes(const Keep *, const Instr *end);
 /* The part of a row in front of a reduction, with what lies beside the row made neutral. */
 Value *keep_within_row(Keep *, Builder *, Value *, int p, Op reduction);
 /* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
