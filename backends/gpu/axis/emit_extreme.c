@@ -113,12 +113,14 @@ static bool stands_before(const Instr *a, const Instr *b)
     return b != NULL;
 }
 
-/* A block may be emitted again, where what others have found behind this operation is of the time before. */
+/* A block may be emitted again, where what others have found behind this operation is of the time before. A
+ * search for a position needs what each thread has found by itself, which another one does not say. */
 const Extreme *extreme_known(const Emit *e, const Instr *i)
 {
+    const bool place = i->op == OP_ARGMAX || i->op == OP_ARGMIN;
     for (size_t k = e->joint ? 0 : e->extremes.len; k; k--) {
         const Extreme *x = &e->extremes.data[k - 1];
-        if (alike(x->of, i) && stands_before(x->of, i->prev)) return x;
+        if (alike(x->of, i) && stands_before(x->of, i->prev) && (x->own || !place)) return x;
     }
     return NULL;
 }
