@@ -291,3 +291,9 @@ Value *ir_unrepeated(Value *v)
         v = ir_operand(v->def, 0);
     return v;
 }
+
+Value *ir_repeated(const Value *v)
+{
+    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    return (Value *)v;
+}

@@ -372,7 +372,7 @@ int64_t ir_attr_int(const Instr *i, AttrKey k, int64_t otherwise)
 
 static const Instr *const_of(const Value *v)
 {
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    v = ir_repeated(v);
     return v->def && v->def->op == OP_CONST ? v->def : NULL;
 }
 

@@ -307,6 +307,8 @@ const Attr *ir_attr(const Instr *, AttrKey); /* NULL when absent */
 int64_t ir_attr_int(const Instr *, AttrKey, int64_t otherwise);
 bool ir_same_ints(const Instr *, const Instr *, AttrKey); /* an INTS attribute: both have the same, or none */
 bool ir_same_window(const Instr *, const Instr *);        /* the same of extents, order and steps */
+/* The value that a tile repeats, found through splats and broadcasts; the value itself if it repeats none. */
+Value *ir_repeated(const Value *);
 bool ir_is_const(const Value *, int64_t *); /* integer, bool or index constants (through splat) */
 bool ir_is_const_float(const Value *, double *);
 bool ir_is_used(const Instr *);

@@ -37,23 +37,16 @@ static bool only_exp2(const Value *v)
     return v->uses != NULL;
 }
 
-/* The value that a tile repeats, found through splats and broadcasts. */
-static Value *repeated(Value *v)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return v;
-}
-
 static Value *scalar_of(Value *v)
 {
-    v = repeated(v);
+    v = ir_repeated(v);
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
 static bool is_constant(Value *v, double x)
 {
     double y;
-    return ir_is_const_float(repeated(v), &y) && y == x;
+    return ir_is_const_float(v, &y) && y == x;
 }
 
 /* Whether two values are the same scalar: one value, equal constants, or products of one value with such
@@ -78,8 +71,8 @@ static Value *guarded(Instr *i)
     Value *x = ir_operand(i, test->op == OP_EQ ? 2 : 1), *other = ir_operand(i, test->op == OP_EQ ? 1 : 2),
           *tested = ir_operand(test, 0);
     double k;
-    return tested == x && is_constant(ir_operand(test, 1), -INFINITY) &&
-                   ir_is_const_float(repeated(other), &k) && isfinite(k)
+    return tested == x && is_constant(ir_operand(test, 1), -INFINITY) && ir_is_const_float(other, &k) &&
+                   isfinite(k)
                ? x
                : NULL;
 }
@@ -100,7 +93,7 @@ static bool add_exponent(Lazy *c, Value *of, Value *factor, Value *result)
     if (!scale || !only_exp2(result)) return false;
     if (!c->scale) c->scale = scale;
     if (!same_scalar(c->scale, scale)) return false;
-    if (repeated(of) == c->m) {
+    if (ir_repeated(of) == c->m) {
         if (c->alpha || !result->uses || result->uses->next) return false;
         c->alpha = ir_result(result->uses->user);
     } else vec_push(&c->s->arena, &c->exponents, ((Exponent){ of, result }));
@@ -160,7 +153,7 @@ Value *lazy_rescaled(const Lazy *c, const Instr *i)
 {
     if (i->op != OP_MUL && i->op != OP_FMA) return NULL;
     for (int k = 0; k < 2; k++)
-        if (repeated(ir_operand(i, k)) == c->alpha) {
+        if (ir_repeated(ir_operand(i, k)) == c->alpha) {
             Value *x = ir_operand(i, 1 - k);
             if (!x->def)
                 for (int a = 1; a < c->loop->blocks[0]->n_args; a++)
@@ -257,7 +250,7 @@ static Value *zero_guarded(Instr *i)
     Value *x = ir_operand(i, test->op == OP_EQ ? 2 : 1);
     double k;
     return ir_operand(test, 0) == x && is_constant(ir_operand(test, 1), 0) &&
-                   ir_is_const_float(repeated(ir_operand(i, test->op == OP_EQ ? 1 : 2)), &k)
+                   ir_is_const_float(ir_operand(i, test->op == OP_EQ ? 1 : 2), &k)
                ? x
                : NULL;
 }
@@ -350,7 +343,7 @@ static bool unused_or_common(const Lazy *c, int k)
         if (!has_factor(c, ir_operand(ir_terminator(body), r))) continue;
         for (const Use *u = c->loop->results[r].uses; u; u = u->next) {
             if (u->user->op != OP_MUL || ir_operand(u->user, 0) != &c->loop->results[r]) return false;
-            const Value *by = repeated(ir_operand(u->user, 1));
+            const Value *by = ir_repeated(ir_operand(u->user, 1));
             if (f && by != f) return false;
             f = by;
         }

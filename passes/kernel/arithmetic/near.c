@@ -37,7 +37,7 @@ static const double NEAR = 0x1p10, BIG_FACTOR = 0x1p100;
 
 static Value *splatted(Value *v)
 {
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    v = ir_repeated(v);
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 

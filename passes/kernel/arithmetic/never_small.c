@@ -35,20 +35,13 @@ typedef struct Proof {
     bool positive; /* also that the value is not below zero */
 } Proof;
 
-/* The value that a tile repeats, found through splats and broadcasts. */
-static Value *repeated(Value *v)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return v;
-}
-
 /* The larger of two, for which a constant may stand where it is -inf. */
 static const Instr *unguarded(Value *v)
 {
     double c;
     const Instr *i = v->def, *test = i && i->op == OP_WHERE ? ir_operand(i, 0)->def : NULL;
     if (!test || (test->op != OP_EQ && test->op != OP_NE)) return i;
-    if (!ir_is_const_float(repeated(ir_operand(test, 1)), &c) || c != -INFINITY) return i;
+    if (!ir_is_const_float(ir_operand(test, 1), &c) || c != -INFINITY) return i;
     Value *kept = ir_operand(i, test->op == OP_EQ ? 2 : 1);
     return kept == ir_operand(test, 0) ? kept->def : i;
 }
@@ -65,12 +58,12 @@ static bool shifted(Value *v, Shifted *out)
     const Instr *d = ir_operand(e, 0)->def;
     *out = (Shifted){ 0 };
     if (d && d->op == OP_MUL) {
-        out->c = repeated(ir_operand(d, 1));
+        out->c = ir_repeated(ir_operand(d, 1));
         d = ir_operand(d, 0)->def;
     }
     if (!d || d->op != OP_SUB) return false;
     out->of = ir_operand(d, 0);
-    out->base = repeated(ir_operand(d, 1));
+    out->base = ir_repeated(ir_operand(d, 1));
     return true;
 }
 
@@ -88,7 +81,7 @@ static bool attained(Value *x, Value *most, const Instr *sum)
     if (m->op == OP_REDUCE_MAX)
         return ir_operand(m, 0) == x && ir_attr_int(m, ATTR_AXIS, 0) == ir_attr_int(sum, ATTR_AXIS, 0);
     return m->op == OP_MUL && d && d->op == OP_MUL &&
-           same(repeated(ir_operand(m, 1)), repeated(ir_operand(d, 1))) &&
+           same(ir_repeated(ir_operand(m, 1)), ir_repeated(ir_operand(d, 1))) &&
            attained(ir_operand(d, 0), ir_operand(m, 0), sum);
 }
 

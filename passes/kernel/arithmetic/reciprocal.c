@@ -7,13 +7,12 @@
  * are multiplied by 2^64 before. That is a second product an element, which is left out where the value
  * cannot be so small (never_small.c): a softmax's sum, a square root, what is at least a constant.
  *
- * Requires: every use of the quotient rounds it to 16 bits at once, or beside a constant that some elements
- * have added. Quotients are often exactly between two
- * numbers of 8 bits, where the error would decide. The product's error of 2 ulp of f32 (1 of the reciprocal,
- * as the hardware gives it, also for denormal numbers) then moves about one result in three thousand by one
- * of its own ulps. It replaces a division an element by a multiplication. A correctly rounded reciprocal
- * would need a branch and a call for a row in a million, and take a twentieth of NVRTC's time for attention.
- */
+ * Requires: every use of the quotient rounds it to 16 bits, at once or behind the sum or difference with a
+ * selection between 0 and a constant. Quotients are often exactly between two numbers of 8 bits, where the
+ * error would decide. The product's error of 2 ulp of f32 (1 of the reciprocal, as the hardware gives it,
+ * also for denormal numbers) then moves about one result in three thousand by one of its own ulps. It
+ * replaces a division an element by a multiplication. A correctly rounded reciprocal would need a branch and
+ * a call for a row in a million, and take a twentieth of NVRTC's time for attention. */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 
@@ -33,20 +32,14 @@ static bool is_narrowing(const Instr *i)
            dtype_bits(ir_result(i)->type->dtype) == 16;
 }
 
-static bool is_constant(const Value *v, double *c)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return ir_is_const_float(v, c);
-}
-
 /* Whether v is 0 or one other constant for each element, as the label's is in the gradient of a cross
  * entropy: where it is 0, the sum with it is the quotient, and elsewhere the quotient's error counts beside
  * the constant. */
 static bool is_zero_or_one_constant(const Value *v)
 {
     double a, b;
-    return v->def && v->def->op == OP_WHERE && is_constant(ir_operand(v->def, 1), &a) &&
-           is_constant(ir_operand(v->def, 2), &b) && (a == 0 || b == 0);
+    return v->def && v->def->op == OP_WHERE && ir_is_const_float(ir_operand(v->def, 1), &a) &&
+           ir_is_const_float(ir_operand(v->def, 2), &b) && (a == 0 || b == 0);
 }
 
 static bool only_narrowed(const Value *v, bool beside)

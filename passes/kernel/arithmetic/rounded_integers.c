@@ -23,11 +23,7 @@ typedef struct Rounded {
 } Rounded;
 
 /* The whole number that all elements are. */
-static bool is_whole(const Value *v, double *c)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return ir_is_const_float(v, c) && *c == floor(*c);
-}
+static bool is_whole(const Value *v, double *c) { return ir_is_const_float(v, c) && *c == floor(*c); }
 
 static bool is_bounded(Op op) { return op == OP_MIN || op == OP_MAX || op == OP_CLAMP; }
 

@@ -22,12 +22,6 @@ static const Value *elements_of(const Value *x)
     return x;
 }
 
-static Value *repeated(Value *v)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return v;
-}
-
 /* Whether v is the largest magnitude of the elements of x, of each row of them. */
 static bool is_most(const Value *v, const Value *x)
 {
@@ -41,19 +35,18 @@ bool kernel_scaled_row(const Value *x, Value *d, ScaledRow *out)
 {
     enum { LEAST_EXPONENT = -100, MOST_FACTOR = 1 << 20 };
     double c;
-    *out = (ScaledRow){ .divisor = repeated(d), .factor = 1 };
+    *out = (ScaledRow){ .divisor = ir_repeated(d), .factor = 1 };
     const Instr *i = out->divisor->def;
     if (out->divisor->type->dtype != DT_F32 || !i) return false;
-    if (i->op == OP_DIV && ir_is_const_float(repeated(ir_operand(i, 1)), &c)) out->factor = c;
-    else if (i->op == OP_MUL && ir_is_const_float(repeated(ir_operand(i, 1)), &c) && c > 0)
-        out->factor = 1 / c;
+    if (i->op == OP_DIV && ir_is_const_float(ir_operand(i, 1), &c)) out->factor = c;
+    else if (i->op == OP_MUL && ir_is_const_float(ir_operand(i, 1), &c) && c > 0) out->factor = 1 / c;
     else return false;
     if (!(out->factor >= 1 && out->factor <= MOST_FACTOR)) return false;
     i = ir_operand(i, 0)->def;
     if (!i || i->op != OP_MAX) return false; /* which NaN is larger than */
     for (int k = 0; k < 2; k++) {
         out->most = ir_operand(i, k);
-        if (is_most(out->most, x) && ir_is_const_float(repeated(ir_operand(i, 1 - k)), &c))
+        if (is_most(out->most, x) && ir_is_const_float(ir_operand(i, 1 - k), &c))
             return c >= ldexp(1, LEAST_EXPONENT);
     }
     return false;

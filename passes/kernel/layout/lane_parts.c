@@ -352,7 +352,7 @@ static bool is_above_zero(const Lanes *c, const Value *v)
 {
     double x;
     if (ir_is_const_float(v, &x)) return x > 0 && isfinite(x);
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    v = ir_repeated(v);
     return !v->def && v->block == c->c->f->body && v->type->kind == TYPE_SCALAR &&
            c->c->f->params[v->index].lo > 0;
 }

@@ -57,21 +57,14 @@ typedef struct Speculation {
 static Moved moved_of(const Speculation *x, const Value *v)
 { return v->type->kind == TYPE_TILE ? x->moved[v->id] : (Moved){ SAME, 0 }; }
 
-/* A constant factor, splatted or broadcast. */
-static bool factor(const Value *v, double *out)
-{
-    while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
-    return ir_is_const_float(v, out);
-}
-
 /* Of a product of something shifted and a factor that stays. */
 static bool move_product(const Instr *i, Moved a, Moved b, Moved *out)
 {
     int k = a.kind == SHIFTED ? 0 : 1;
     Moved shifted = k ? b : a, same = k ? a : b;
     double f;
-    if (shifted.kind != SHIFTED || same.kind != SAME || !factor(ir_operand(i, 1 - k), &f) || !isfinite(f) ||
-        f == 0)
+    if (shifted.kind != SHIFTED || same.kind != SAME || !ir_is_const_float(ir_operand(i, 1 - k), &f) ||
+        !isfinite(f) || f == 0)
         return false;
     *out = (Moved){ SHIFTED, shifted.by * f };
     return true;
