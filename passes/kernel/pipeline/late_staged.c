@@ -243,7 +243,6 @@ static void rebuild(Staged *s)
     ir_set_operands(s->wait, NULL, 0), ir_set_operands(s->product, NULL, 0);
     ir_erase(loop);
     kernel_set_depths(s->c, main->blocks[0]);
-    kernel_carry_last_wait(s->c, main);
 }
 
 bool kernel_late_staged(Overlap *c, Instr *loop)

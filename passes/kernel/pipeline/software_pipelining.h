@@ -63,6 +63,3 @@ void kernel_set_depths(Overlap *, Block *body);
 /* Puts the body into that order, with the product of what a step writes to shared memory a step behind
  * (late_staged.c). Rebuilds the loop. False: at most the order changed. */
 bool kernel_late_staged(Overlap *, Instr *loop);
-/* Moves the wait for the last product of a step into the next step (carried_waits.c), where a step stands in
- * front of the loop. */
-void kernel_carry_last_wait(Overlap *, Instr *loop);
