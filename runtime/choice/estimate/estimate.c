@@ -65,17 +65,16 @@ static double resident_ctas(const Estimate *e)
 
 /* --- one iteration of a program's loop ---------------------------------------------------------------- */
 
-/* How many times longer fused multiply-adds take where a scheduler has a single warp: it issues every other
- * cycle, as recorded times show. */
-static double few_warps(const Estimate *e)
+/* How many times longer fused multiply-adds take where schedulers have a single warp, or none. */
+static double lone_warps(const Estimate *e)
 {
-    enum { SCHEDULERS = 4, SLOWER = 2 };
-    double ctas = fmin(resident_ctas(e), fmax(1, all_ctas(e->c) / e->units));
-    return e->c->fma ? fmax(1, fmin(SLOWER, SLOWER * SCHEDULERS * e->t->wave / (ctas * e->c->threads))) : 1;
+    const double longer = e->m->fma_lone_warp,
+                 ctas = fmin(resident_ctas(e), fmax(1, all_ctas(e->c) / e->units));
+    return e->c->fma ? fmax(1, fmin(longer, longer / (ctas * e->groups))) : 1;
 }
 
 static double matrix_time(const Estimate *e)
-{ return (e->c->wgmma / e->m->wgmma + few_warps(e) * e->c->mma / e->m->mma) / e->iterations; }
+{ return (e->c->wgmma / e->m->wgmma + lone_warps(e) * e->c->mma / e->m->mma) / e->iterations; }
 
 static double shared_memory_time(const Estimate *e)
 {
