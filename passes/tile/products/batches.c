@@ -20,7 +20,8 @@
  *
  * Requires: fold and cse, which find what is sliced; a matrix unit of CUDA whose fragments cover each product
  * exactly; products of so few rows that wgmma does not take them, or operands that it cannot read. Keeps:
- * everything. Does not handle: a batch of one that repeats, whose matrix all products share. */
+ * all but the order of sums. Does not handle: a batch of one that repeats, whose matrix all products share.
+ */
 #include "ir/target/matrix.h"
 #include "passes/pass.h"
 
@@ -28,8 +29,7 @@ typedef struct Batch {
     PassContext *c;
     const Func *f;
     Instr *concat;
-    Value
-        *whole[3]; /* the tiles of which the products' operands are slices; [2]: or one number for all sums */
+    Value *whole[3];  /* the tiles of which operands are slices; [2]: or one number for all sums */
     int64_t shape[3]; /* products, rows, columns */
 } Batch;
 
@@ -103,9 +103,9 @@ static bool takes_operand(Batch *x, const Instr *p, int k, int o)
 /* Whether wgmma may multiply each matrix by itself. */
 static bool suits_wgmma(const Batch *x)
 {
-    enum { WARPGROUP_ROWS = 64 };
-    return target_has(x->c->options->target, TF_WGMMA) && x->shape[1] % WARPGROUP_ROWS == 0 &&
-           !is_interleaved(x, x->whole[0]) && !is_interleaved(x, x->whole[1]);
+    return target_has(x->c->options->target, TF_WGMMA) &&
+           x->shape[1] % layout_mma_info(LAYOUT_WGMMA_K16)->m == 0 && !is_interleaved(x, x->whole[0]) &&
+           !is_interleaved(x, x->whole[1]);
 }
 
 static bool is_batch(Batch *x)
