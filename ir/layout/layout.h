@@ -163,6 +163,7 @@ const Layout *layout_mma(
     Arena *a, LayoutMma kind, LayoutRole role, int rank, const int32_t *tile, const int32_t warps[2]);
 const Layout *layout_mma_stacked(
     Arena *, LayoutMma, const int32_t tile[2], const int32_t warps[2], int32_t products, int32_t height);
+
 /* The layout of a reduction over `axis`: every holder of an element of the tile holds its row's result. keep:
  * the axis stays with extent 1; else it is dropped (rank 1 stays rank 1). Registers that became copies are
  * merged. */

@@ -30,8 +30,8 @@ enum {
      * registers for twice the elements ("Tiles of several axes" there). */
     LEAST_SHARED = 1024,
     LEAST_ALIKE = 16,
-    /* Elements from which on registers for a quarter more are enough: the CTAs of a cluster share the row of
-     * one axis, whose warps fit it, where one CTA has the tile. */
+    /* From so many elements on, a quarter more room is enough: CTAs of a cluster share a row of one axis, but
+     * one CTA has a tile of several. */
     LEAST_LONG = 8192,
 };
 enum { MOST_STEPS = 8 }; /* operations from a load along some of the axes to where it is repeated */

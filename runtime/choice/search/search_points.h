@@ -88,12 +88,12 @@ typedef struct SearchPoint {
     bool once;                  /* no loop of it runs more than once */
     bool divided;               /* loops are, among CTAs */
     bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
+    bool loads_apart;           /* they are to and cannot, as they share nothing */
     bool ragged;                /* its loops walk over ranges between loaded offsets */
     bool open;                  /* data end them, nobody knows after how many rounds */
     bool sure;                  /* it is better than the declared one by more than the estimates count */
     bool warps_given, trips;    /* it is said how many warps there are; loops wait for what they load */
     double waits;               /* how often they do, in a program */
-    bool loads_apart;           /* they are to, and share nothing, so that they cannot */
     bool cluster_given;         /* it is said whether they are to */
     bool parts_given;           /* it is said in how many parts, be it one */
     bool few_stages;            /* producers run two steps ahead at most */

@@ -57,11 +57,11 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
     oracle_forget(&z->z, name);
     problem_free(p);
-    bool refused = !v.ok && !strncmp(v.text, "SKIP:", 5);
-    z->refused += refused;
-    z->ran += !refused;
-    if (refused) snprintf(z->why, sizeof z->why, "%s", v.text);
-    if (refused) return true;
+    if (!v.ok && !strncmp(v.text, "SKIP:", 5)) {
+        z->refused++;
+        return snprintf(z->why, sizeof z->why, "%s", v.text), true;
+    }
+    z->ran++;
     if (!v.ok) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, v.text);
     return v.ok;
 }
