@@ -79,7 +79,8 @@ static bool same(Value *a, Value *b)
 static bool is_part(const Value *v, const Value *x, int64_t axis)
 {
     const Instr *d = v->def;
-    return v == x || (d && d->op == OP_SLICE && ir_operand(d, 0) == x && ir_attr_int(d, ATTR_AXIS, 0) == axis);
+    return v == x ||
+           (d && d->op == OP_SLICE && ir_operand(d, 0) == x && ir_attr_int(d, ATTR_AXIS, 0) == axis);
 }
 
 /* Whether `most` is an element of each row of x: its maximum, that of a slice, or both of them times one
