@@ -159,6 +159,16 @@ static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
 static const double quintic[] = { 1.0, 0.6931468292479911, 0.24022237036608352, 0.05550891438494901,
     0.009671762913109172, 0.0013225707438052209 };
 
+/* 2^(factor x) of factor x <= 0, and of NaN, on AVX-512. The product is not rounded by itself: its error would
+ * be as many ulps of the power as the product is large. The limit keeps -inf from becoming NaN. */
+static LLVMValueRef exp2_by_scalef(Gen *g, LLVMValueRef x, double factor)
+{
+    LLVMValueRef by = K(g, x, factor);
+    x = at_least(g, x, -160 / factor);
+    Rounded n = rounded(g, x, by, 0);
+    return scale(g, poly(g, fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, "")), quintic, 6), false, n);
+}
+
 /* 2^(factor x); factor 1 if not `at_most_one`. Without fused multiply-adds the quintic would miss 2 ulp. */
 static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_one)
 {
@@ -166,7 +176,7 @@ static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_
         0.00124678462532, 0.000216129155396 };
     static const double exact[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
-    if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 7);
+    if (has_scalef(g, x)) return factor == 1 ? exp2_above(g, x, unit, 7) : exp2_by_scalef(g, x, factor);
     int n = has_eighths(g, x) ? 4 : g->target->fma ? 6 : 7;
     const double *p = n == 4 ? cubic_of_eighths : n == 6 ? quintic : exact;
     return at_most_one ? exp2_below_0(g, x, factor, p, n) : exp2_near(g, x, p, n);
