@@ -159,8 +159,8 @@ static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
 static const double quintic[] = { 1.0, 0.6931468292479911, 0.24022237036608352, 0.05550891438494901,
     0.009671762913109172, 0.0013225707438052209 };
 
-/* 2^(factor x) of factor x <= 0, and of NaN, on AVX-512. The product is not rounded by itself: its error would
- * be as many ulps of the power as the product is large. The limit keeps -inf from becoming NaN. */
+/* 2^(factor x) of factor x <= 0, and of NaN, on AVX-512. The product is not rounded by itself: its error
+ * would be as many ulps of the power as the product is large. The limit keeps -inf from becoming NaN. */
 static LLVMValueRef exp2_by_scalef(Gen *g, LLVMValueRef x, double factor)
 {
     LLVMValueRef by = K(g, x, factor);
