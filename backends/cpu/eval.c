@@ -224,9 +224,9 @@ static bool is_of_f16(const Value *v)
 /* What a row has in common takes about as long as twenty vectors gain. */
 enum { LONG_ROW = 1024 };
 
-/* 2^(factor (x - y)), for results of 16 bits, of a long row of f16 of which y is the maximum; NULL: it is
- * something else. */
-static LLVMValueRef power_of_row(Eval *e, Value *v, double factor, LLVMValueRef *coord, int va)
+/* 2^(factor (x - y)), for results of 16 bits, of a long row of f16 and a y that it has in common, where
+ * `below_0` says that y is at least its maximum; NULL: it is something else. */
+static LLVMValueRef power_of_row(Eval *e, Value *v, double factor, bool below_0, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     const Instr *i = v->def;
@@ -234,12 +234,13 @@ static LLVMValueRef power_of_row(Eval *e, Value *v, double factor, LLVMValueRef 
     Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
     if (v->type->shape[va] < LONG_ROW || !is_of_f16(x) || !is_same_along(e, y, va)) return NULL;
     LLVMValueRef each = nest_eval(e, x, coord, va), most = nest_eval(e, y, coord, va);
-    if (!vector_has_row_powers(g, each)) return NULL;
+    if (!vector_has_row_powers(g, each, below_0)) return NULL;
     RowPlace place = row_enter(e);
-    RowPower p = vector_row_power(g, LLVMBuildExtractElement(g->b, most, gen_int(g, 0), ""), factor);
-    p.least = gen_splat(g, p.least, e->lanes);
+    LLVMValueRef one = LLVMBuildExtractElement(g->b, most, gen_int(g, 0), "");
+    RowPower p = vector_row_power(g, one, factor, e->lanes);
+    if (p.least) p.least = gen_splat(g, p.least, e->lanes);
     p.shift = gen_splat(g, p.shift, e->lanes);
-    for (int k = 0; k < ROW_POWER_TERMS; k++) p.terms[k] = gen_splat(g, p.terms[k], e->lanes);
+    for (int k = 0; k < p.n_terms; k++) p.terms[k] = gen_splat(g, p.terms[k], e->lanes);
     row_leave(e, place);
     return vector_exp2_of_row(g, each, &p);
 }
@@ -260,7 +261,7 @@ static LLVMValueRef eval_exponential(Eval *e, const Instr *i, LLVMValueRef x, LL
                     : plan_info(g->plan, of)->buf ? 0
                                                   : eval_positive_factor(of, &of);
     bool known = factor == 0 || factor == LOG2_E;
-    LLVMValueRef power = below_0 && known ? power_of_row(e, of, factor > 0 ? factor : 1, coord, va) : NULL;
+    LLVMValueRef power = known ? power_of_row(e, of, factor > 0 ? factor : 1, below_0, coord, va) : NULL;
     if (power || i->op == OP_EXP) return power ? power : vector_exp2_narrow(g, x, LOG2_E, below_0);
     return factor > 0 ? vector_exp2_narrow(g, nest_eval(e, of, coord, va), factor, below_0)
                       : vector_exp2_narrow(g, x, 1, below_0);

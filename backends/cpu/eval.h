@@ -70,14 +70,16 @@ bool quotient_pays(const CpuTarget *);
 LLVMValueRef vector_exp_below_0(Gen *, LLVMValueRef x);
 LLVMValueRef vector_exp2_below_0(Gen *, LLVMValueRef x, double factor);
 LLVMValueRef vector_exp2_narrow(Gen *, LLVMValueRef x, double factor, bool below_0);
-/* 2^(factor (x - most)) for results of 16 bits, of numbers of f16 that are at most `most`, which is one value
- * for a row; factor is 1 or log2 e. What the row has in common, of a `most` of one lane; repeated to the
- * lanes of x, it serves each x of the row. */
-enum { ROW_POWER_TERMS = 3 };
+/* 2^(factor (x - most)) for results of 16 bits, of numbers of f16 and one value of f32 for a row; factor is 1
+ * or log2 e. `below_0` says that no x is above `most`. vector_row_power makes what the row has in common, of
+ * a `most` of one lane; repeated to the lanes of x, it serves each x of the row. `lanes` are those of x. */
+enum { ROW_POWER_TERMS = 4 };
 typedef struct RowPower {
     double factor;
-    LLVMValueRef least, shift, terms[ROW_POWER_TERMS];
+    int n_terms;
+    LLVMValueRef least, /* of x; NULL: there is no limit */
+        shift, terms[ROW_POWER_TERMS];
 } RowPower;
-bool vector_has_row_powers(Gen *, LLVMValueRef x);
-RowPower vector_row_power(Gen *, LLVMValueRef most, double factor);
+bool vector_has_row_powers(Gen *, LLVMValueRef x, bool below_0);
+RowPower vector_row_power(Gen *, LLVMValueRef most, double factor, int lanes);
 LLVMValueRef vector_exp2_of_row(Gen *, LLVMValueRef x, const RowPower *);

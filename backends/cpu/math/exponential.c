@@ -159,6 +159,16 @@ static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
 static const double quintic[] = { 1.0, 0.6931468292479911, 0.24022237036608352, 0.05550891438494901,
     0.009671762913109172, 0.0013225707438052209 };
 
+/* 2^(factor x) of factor x <= 0, and of NaN, on AVX-512. The product is not rounded by itself: its error
+ * would be as many ulps of the power as the product is large. The limit keeps -inf from becoming NaN. */
+static LLVMValueRef exp2_by_scalef(Gen *g, LLVMValueRef x, double factor)
+{
+    LLVMValueRef by = K(g, x, factor);
+    x = at_least(g, x, -160 / factor);
+    Rounded n = rounded(g, x, by, 0);
+    return scale(g, poly(g, fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, "")), quintic, 6), false, n);
+}
+
 /* 2^(factor x); factor 1 if not `at_most_one`. Without fused multiply-adds the quintic would miss 2 ulp. */
 static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_one)
 {
@@ -166,7 +176,7 @@ static LLVMValueRef exp2_of(Gen *g, LLVMValueRef x, double factor, bool at_most_
         0.00124678462532, 0.000216129155396 };
     static const double exact[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
-    if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 7);
+    if (has_scalef(g, x)) return factor == 1 ? exp2_above(g, x, unit, 7) : exp2_by_scalef(g, x, factor);
     int n = has_eighths(g, x) ? 4 : g->target->fma ? 6 : 7;
     const double *p = n == 4 ? cubic_of_eighths : n == 6 ? quintic : exact;
     return at_most_one ? exp2_below_0(g, x, factor, p, n) : exp2_near(g, x, p, n);
@@ -205,14 +215,17 @@ static LLVMValueRef exp2_narrow_below_0(Gen *g, LLVMValueRef x, double factor)
     return fma_(g, poly(g, f, slope_of_eighths, 2), mul(g, f, power), power);
 }
 
+/* 2^x on [0, 1] with a relative error of 2^-13.7 */
+static const double cubic_of_unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
+
 /* 2^(factor x) for results that are rounded to 16 bits, where `below_0` says that factor x <= 0 or NaN; on
  * AVX-512 by a cubic with a relative error of 2^-13.7. Elsewhere the polynomial, times two, is multiplied by
  * one power of two, which is 0 for the least exponent: the result may be less than it should be below 2^-125.
  */
 LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor, bool below_0)
 {
-    static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
-    if (has_scalef(g, x)) return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), unit, 4);
+    if (has_scalef(g, x))
+        return exp2_above(g, factor == 1 ? x : mul(g, x, K(g, x, factor)), cubic_of_unit, 4);
     if (below_0 && has_eighths(g, x)) return exp2_narrow_below_0(g, x, factor);
     int terms;
     const double *p = narrow_terms(g, x, &terms);
@@ -225,26 +238,57 @@ LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x, double factor, bool belo
     return mul(g, poly(g, f, twice, terms), power_of(g, n));
 }
 
-bool vector_has_row_powers(Gen *g, LLVMValueRef x) { return has_eighths(g, x); }
+bool vector_has_row_powers(Gen *g, LLVMValueRef x, bool below_0)
+{ return has_scalef(g, x) || (below_0 && has_eighths(g, x)); }
 
-/* With w, factor times `most` rounded to eighths, and r, what is left of that product:
+/* With w, factor times `most` rounded to an integer, and r, what is left of that product:
  *
  *     2^(factor (x - most)) = 2^(factor x - w) 2^-r
  *
- * w is a part of the number that rounds the exponent, and 2^-r one of the coefficients, so that a vector
- * takes no difference. An infinite `most` becomes a number so large that all powers but its own are 0. */
-RowPower vector_row_power(Gen *g, LLVMValueRef most, double factor)
+ * The coefficients are those of 2^-r 2^x, so that a vector takes one multiply-add for the difference and the
+ * product with `factor`. An infinite `most` makes w infinite: the powers are 0, infinite or NaN then, as
+ * those of the difference are. Its r is no number, and becomes 1. Where `most` is beyond f16, so that no
+ * power is anything else than 0 or infinite, r may be anything from -1 to 1. */
+static RowPower row_power_by_scalef(Gen *g, LLVMValueRef most, double factor)
+{
+    LLVMValueRef by = K(g, most, factor), magic = K(g, most, 0x1.8p23), one = K(g, most, 1),
+                 minus_one = K(g, most, -1), w = sub(g, fma_(g, most, by, magic), magic),
+                 r = fma_(g, most, by, LLVMBuildFNeg(g->b, w, ""));
+    r = sel(g, lt(g, r, one), r, one);
+    r = sel(g, lt(g, minus_one, r), r, minus_one);
+    RowPower p = { .factor = factor, .n_terms = 4, .shift = LLVMBuildFNeg(g->b, w, "") };
+    LLVMValueRef power = poly(g, LLVMBuildFNeg(g->b, r, ""), quintic, 6);
+    for (int k = 0; k < 4; k++) p.terms[k] = mul(g, power, K(g, most, cubic_of_unit[k]));
+    return p;
+}
+
+/* The same in eighths: w is a part of the number that rounds the exponent. An infinite `most` becomes a
+ * number so large that all powers but its own are 0. */
+static RowPower row_power_by_eighths(Gen *g, LLVMValueRef most, double factor)
 {
     const double magic = 0x1.8p20;
-    RowPower p = { .factor = factor };
+    RowPower p = { .factor = factor, .n_terms = 3 };
     LLVMValueRef by = K(g, most, factor), m = at_most(g, most, 2 * 65504.0);
     LLVMValueRef w = sub(g, fma_(g, m, by, K(g, m, magic)), K(g, m, magic));
     LLVMValueRef r = fma_(g, m, by, LLVMBuildFNeg(g->b, w, "")),
                  one = poly(g, LLVMBuildFNeg(g->b, r, ""), cubic_of_eighths, 4);
     p.least = add(g, m, K(g, m, -126 / factor));
     p.shift = sub(g, K(g, m, magic + BIAS - 1), w);
-    for (int k = 0; k < ROW_POWER_TERMS; k++) p.terms[k] = mul(g, one, K(g, m, 2 * square_of_eighths[k]));
+    for (int k = 0; k < 3; k++) p.terms[k] = mul(g, one, K(g, m, 2 * square_of_eighths[k]));
     return p;
+}
+
+RowPower vector_row_power(Gen *g, LLVMValueRef most, double factor, int lanes)
+{
+    if (g->target->avx512 && lanes % 16 == 0) return row_power_by_scalef(g, most, factor);
+    return row_power_by_eighths(g, most, factor);
+}
+
+static LLVMValueRef poly_of_row(Gen *g, LLVMValueRef x, const RowPower *p)
+{
+    LLVMValueRef r = p->terms[p->n_terms - 1];
+    for (int k = p->n_terms - 2; k >= 0; k--) r = fma_(g, r, x, p->terms[k]);
+    return r;
 }
 
 /* All of f16 times `factor`, from 1 to 1.5, is less than 2^18, so the sum with `shift` has whole eighths, and
@@ -252,12 +296,15 @@ RowPower vector_row_power(Gen *g, LLVMValueRef most, double factor)
 LLVMValueRef vector_exp2_of_row(Gen *g, LLVMValueRef x, const RowPower *p)
 {
     LLVMValueRef by = K(g, x, p->factor);
+    if (!p->least) {
+        LLVMValueRef z = fma_(g, x, by, p->shift);
+        return gen_by_16(g, poly_of_row(g, gen_by_16(g, z, NULL, fraction_16), p), z, scalef_16);
+    }
     x = sel(g, lt(g, x, p->least), p->least, x);
     LLVMValueRef z = fma_(g, x, by, p->shift);
     Rounded n = { sub(g, z, p->shift), as_int(g, z), true };
     LLVMValueRef f = fma_(g, x, by, LLVMBuildFNeg(g->b, n.number, ""));
-    LLVMValueRef sum = fma_(g, fma_(g, p->terms[2], f, p->terms[1]), f, p->terms[0]);
-    return mul(g, sum, power_of(g, n));
+    return mul(g, poly_of_row(g, f, p), power_of(g, n));
 }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)

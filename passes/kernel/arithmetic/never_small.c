@@ -12,7 +12,9 @@
  * exp2((m - m_new) c) is 1 then. So l may begin with 0 only where m begins with -inf: else what is added to
  * the 0 may be small. Where m_new is -inf and a constant stands for it in the exponents, all of them are 0 or
  * infinite. If the CTAs of a cluster have sums under maxima of their own, the sum under the largest maximum
- * is added unscaled.
+ * is added unscaled. The maximum may be that of a slice of x, which is an element of x as well:
+ * a speculated softmax (passes/tile/loops/speculate.c) has such a sum in the first block of an `if`, and the
+ * sum as written in the second one.
  *
  * Does not handle: sums whose maximum is of something else than the exponents. */
 #include "passes/kernel/kernel.h"
@@ -73,13 +75,24 @@ static bool same(Value *a, Value *b)
     return a == b || (a && b && ir_is_const_float(a, &x) && ir_is_const_float(b, &y) && x == y);
 }
 
-/* Whether `most` is an element of each row of x: its maximum, or both of them times one factor. */
+/* Whether v is x, or a slice of x along the axis. */
+static bool is_part(const Value *v, const Value *x, int64_t axis)
+{
+    const Instr *d = v->def;
+    return v == x ||
+           (d && d->op == OP_SLICE && ir_operand(d, 0) == x && ir_attr_int(d, ATTR_AXIS, 0) == axis);
+}
+
+/* Whether `most` is an element of each row of x: its maximum, that of a slice, or both of them times one
+ * factor. */
 static bool attained(Value *x, Value *most, const Instr *sum)
 {
     const Instr *m = most->def, *d = x->def;
     if (!m) return false;
-    if (m->op == OP_REDUCE_MAX)
-        return ir_operand(m, 0) == x && ir_attr_int(m, ATTR_AXIS, 0) == ir_attr_int(sum, ATTR_AXIS, 0);
+    if (m->op == OP_REDUCE_MAX) {
+        const int64_t axis = ir_attr_int(m, ATTR_AXIS, 0);
+        return is_part(ir_operand(m, 0), x, axis) && axis == ir_attr_int(sum, ATTR_AXIS, 0);
+    }
     return m->op == OP_MUL && d && d->op == OP_MUL &&
            same(ir_repeated(ir_operand(m, 1)), ir_repeated(ir_operand(d, 1))) &&
            attained(ir_operand(d, 0), ir_operand(m, 0), sum);
@@ -254,6 +267,14 @@ static bool is_carried(Value *v, const Proof *p, int depth)
            never_small(ir_operand(ir_terminator(loop->blocks[0]), k), &q, depth + 1);
 }
 
+/* Whether both blocks hand on such a value. */
+static bool is_chosen(const Value *v, const Proof *p, int depth)
+{
+    for (int k = 0; k < v->def->n_blocks; k++)
+        if (!never_small(ir_operand(ir_terminator(v->def->blocks[k]), v->index), p, depth + 1)) return false;
+    return true;
+}
+
 static bool is_converted(DType from, bool positive)
 {
     if (dtype_is_float(from)) return dtype_bits(from) <= 16 && from != DT_BF16 && !positive;
@@ -275,6 +296,7 @@ static bool never_small(Value *v, const Proof *p, int depth)
     if (depth > MOST_STEPS) return false;
     if (!d || d->op == OP_FOR) return is_carried(v, p, depth);
     if (d->op == OP_CAST) return is_converted(ir_operand(d, 0)->type->dtype, p->positive);
+    if (d->op == OP_IF) return is_chosen(v, p, depth);
     if (d->op == OP_SQRT) return true; /* that of the least number is 2^-75 */
     if (d->op == OP_EXP2) return p->flushed;
     if (d->op == OP_WHERE) return operands(d, 1, p, depth);

@@ -1,11 +1,13 @@
-/* test_row_power.c: exponentials of long rows of f16 less their maximum (vector_exp2_of_row in
- * exponential.c), and softmax of such rows, against f64. Rows of large and of small numbers, of both ends of
- * f16, with infinities, NaN and denormal numbers; whole rows and rows that end within a vector, where the
- * maximum is at least the 0 that is read there. */
+/* test_row_power.c: exponentials of long rows of f16 less their maximum, or less that of their first
+ * elements, which AVX-512 takes too (vector_exp2_of_row in exponential.c), and softmax of such rows, against
+ * f64. Rows of large and of small numbers, of both ends of f16, with infinities, NaN and denormal numbers;
+ * whole rows and rows that end within a vector, where the maximum is at least the 0 that is read there. */
 #include "cpu_case.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { TN = 1024, FIRST = 64, ROWS = 12 };
 
 #define KERNEL(value) \
     "kernel k(in f16 X[M, N], out f16 Y[M, N], const int TN = 1024)\n" \
@@ -17,20 +19,21 @@
     "    store(Y[r, 0 +: TN], f16(" value "));\n" \
     "}\n"
 
-enum { TN = 1024, ROWS = 12 };
-
 typedef struct Variant {
     const char *name, *source;
     double (*power)(double);
-    bool quotient;
+    bool quotient, first;
 } Variant;
 static const Variant variants[] = {
-    { "exp", KERNEL("exp(x - m)"), exp, false },
-    { "exp2", KERNEL("exp2(x - m)"), exp2, false },
-    { "softmax", KERNEL("exp(x - m) / sum(exp(x - m), axis = 0)"), exp, true },
+    { "exp", KERNEL("exp(x - m)"), exp, false, false },
+    { "exp2", KERNEL("exp2(x - m)"), exp2, false, false },
+    { "softmax", KERNEL("exp(x - m) / sum(exp(x - m), axis = 0)"), exp, true, false },
+    { "exp of the first", KERNEL("exp(x - max(f32(load(X[r, 0 +: 64])), axis = 0))"), exp, false, true },
+    { "exp2 of the first", KERNEL("exp2(x - max(f32(load(X[r, 0 +: 64])), axis = 0))"), exp2, false, true },
 };
 
 static int failures;
+static const char *compiled_for; /* NULL: the host */
 static _Float16 in[ROWS][TN], out[ROWS][TN];
 
 static double number(int row, int k)
@@ -60,9 +63,10 @@ static void fill(void)
         for (int k = 0; k < TN; k++) in[row][k] = (_Float16)number(row, k);
 }
 
-static double most_of(int row, int n)
+/* Of the first n elements, of which `width` are read. */
+static double most_of(int row, int n, int width)
 {
-    double m = n < TN ? 0 : -INFINITY;
+    double m = n < width ? 0 : -INFINITY;
     for (int k = 0; k < n; k++)
         if (isnan((double)in[row][k])) return NAN;
         else m = fmax(m, (double)in[row][k]);
@@ -72,14 +76,25 @@ static double most_of(int row, int n)
 static double error_of(double want, double got)
 {
     if (isnan(want) || isnan(got)) return isnan(want) == isnan(got) ? 0 : INFINITY;
+    if (want >= 65520 || isinf(got)) return want >= 65504 + 8 && isinf(got) ? 0 : INFINITY;
     return fabs(got - want) / (want < 0x1p-14 ? 0x1p-24 : ldexp(1, ilogb(want) - 10));
+}
+
+/* On AVX-512 powers are by a cubic with a relative error of 2^-13.7, which is up to 0.16 ulp of f16: once in
+ * a power, twice in a quotient of a power and a sum. */
+static double bound_of(const Variant *v, const char *cpu)
+{
+#if defined(__x86_64__)
+    if (!cpu && __builtin_cpu_supports("avx512f")) return v->quotient ? 0.83 : 0.67;
+#endif
+    return v->quotient ? 0.7 : 0.52;
 }
 
 static void compare(const Variant *v, const char *what, int n)
 {
-    const double bound = v->quotient ? 0.7 : 0.52;
+    const double bound = bound_of(v, compiled_for);
     for (int row = 0; row < ROWS; row++) {
-        const double m = most_of(row, n);
+        const double m = most_of(row, v->first && n > FIRST ? FIRST : n, v->first ? FIRST : TN);
         double sum = !v->quotient ? 1 : n < TN ? v->power(0 - m) * (TN - n) : 0;
         for (int k = 0; k < n && v->quotient; k++) sum += v->power((double)in[row][k] - m);
         for (int k = 0; k < n; k++) {
@@ -125,6 +140,7 @@ int main(void)
         if (n == 2 && __builtin_cpu_is("znver3")) n = 3;
 #endif
         for (int c = 0; c < n; c++) {
+            compiled_for = cpus[c];
             if (cpu_case_run(&(CpuCase){ v->source, "TN=1024", cpus[c], promise, launch, v })) continue;
             printf("%s for %s cannot be compiled\n", v->name, cpus[c] ? cpus[c] : "the host");
             failures++;
