@@ -80,6 +80,21 @@ sed 's/in f16/in bf16/g; s/A0\[K\]/A0[16, K]/; s/C0\[N\]/C0[N, 16]/; s/f16(load/
 expect 0 "" "$tilec" packed.tile --cpu=sapphirerapids --emit=asm -o packed.s
 grep -q tdpbf16ps packed.s || fail "a product of 16 columns does not use AMX"
 grep -q vpmovzxbw packed.s && grep -q vpermw packed.s || fail "weights of 4 bits that AMX multiplies are computed"
+# Weights of 4 bits beside few activations of 8 bits are multiplied by words, which AVX-512 transposes once for
+# both halves of the bytes: four rows, and eight of 16 or of a tile of 16, four words at a time.
+words() { grep -c "$1" words.s; }
+expect 0 "" "$tilec" "$root/examples/kernels/gemm_w4a8.tile" --cpu=cascadelake -D N=4096 -D K=4096 --emit=asm -o words.s
+[ "$(words 'vpdpbusd.*{1to16}')" = 160 ] || fail "weights of 4 bits are not multiplied by words"
+transposed=$(words 'vpermt2d.*zmm')
+[ "$transposed" -ge 48 ] && [ "$transposed" -lt 96 ] || fail "the bytes are transposed $transposed times"
+expect 0 "" "$tilec" "$root/examples/kernels/gemm_w4a8.tile" --cpu=x86-64-v4 -D N=4096 -D K=4096 --emit=asm -o words.s
+[ "$(words 'vpbroadcastd.*(.*zmm')" -ge 160 ] || fail "x86-64-v4: weights of 4 bits are not multiplied by words"
+# Beside activations of floats, a loop goes through the weights row by row for a block of groups, which lie
+# side by side: what is asked for is 16 KB ahead.
+for level in x86-64-v3 x86-64-v4; do
+    expect 0 "" "$tilec" "$root/examples/kernels/gemm_int4.tile" --cpu=$level -D N=4096 -D K=4096 --emit=asm -o blocks.s
+    grep -q 'prefetcht1[[:space:]]*16384(' blocks.s || fail "$level: groups of weights are multiplied one after the other"
+done
 # Two products of the halves of bytes, by one table: one mask less, and sums of lanes behind the loop alone.
 sed 's/in f16 A0\[K\]/in f16 A0[2*K]/; s/^    for k.*/&\n        let w = load(B0[j*32 +: 32, k*64 +: 64]);/
      s/^        acc = mma.*/        acc = mma(f16(w \& 15) * s, load(A0[k*128 +: 64])[:, None], acc);\n        acc = mma(f16(w >> 4) * s, load(A0[k*128 + 64 +: 64])[:, None], acc);/' bits.tile >halves.tile

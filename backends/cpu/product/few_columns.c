@@ -177,6 +177,9 @@ static bool may_transpose(const CpuTarget *target, const Instr *mma)
 {
     const Type *r = ir_result(mma)->type;
     int64_t lanes = target->vector_bytes / 4;
+    if (target->avx512 &&
+        (dtype_bits(ir_operand(mma, 0)->type->dtype) != 8 || mma_is_amx(mma_kind(target, mma))))
+        return false;
     return r->rank == 2 && r->shape[0] != r->shape[1] && r->shape[1] > 1 && r->shape[1] <= MOST_THIN_ROWS &&
            r->shape[0] % lanes == 0;
 }
@@ -184,7 +187,7 @@ static bool may_transpose(const CpuTarget *target, const Instr *mma)
 void cpu_few_columns(Session *s, Func *f, const CpuTarget *target)
 {
     InstrList products = { 0 };
-    if (target->avx512 || target->arm) return;
+    if (target->arm) return;
     ir_collect(&s->arena, f->body, OP_MMA, &products);
     for (size_t k = 0; k < products.len; k++) {
         Value *r = ir_result(products.data[k]);

@@ -159,11 +159,11 @@ LLVMValueRef thin_sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
 }
 
 /* What the inverted bits add to the sums of each row of A: by the instruction that multiplies, with these
- * bits in place of B. Of strips every lane has the sum, of dots a part. */
+ * bits in place of B. Of strips and by words every lane has the sum, of other dots a part. */
 static void sum_rows(Thin *t)
 {
     Gen *g = t->g;
-    bool strips = t->s->thin == THIN_STRIPS;
+    bool strips = t->s->thin == THIN_STRIPS || thin_by_words(t);
     Loop rows, along;
     t->offsets = t->s->lanes;
     if (!t->offsets) t->offsets = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)t->m), "offsets");
@@ -332,7 +332,9 @@ Step *mma_before(const Steps *in, const Step *s)
     const Type *x = ir_operand(before->instr, 0)->type, *y = ir_operand(s->instr, 0)->type;
     bool alike = before->thin == s->thin && before->mma == s->mma && x->dtype == y->dtype &&
                  x->shape[1] == y->shape[1];
-    return alike && s->thin != THIN_STRIPS && s->mma != MMA_I8_THIN && !before->with ? before : NULL;
+    return alike && s->thin != THIN_STRIPS && !thin_inverts(s) && !thin_inverts(before) && !before->with
+               ? before
+               : NULL;
 }
 
 void thin_emit(Gen *g, Step *s)

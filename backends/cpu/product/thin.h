@@ -1,6 +1,6 @@
-/* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_loop.c and thin_blocks.c share: a product of few rows
- * or columns that is being emitted. In a product of few columns, "A" stands for the right operand, "B" for
- * the left one, and "rows" for the columns of the right one.
+/* thin.h: what thin.c, thin_strips.c, thin_dots.c, thin_words.c, thin_loop.c and thin_blocks.c share: a
+ * product of few rows or columns that is being emitted. In a product of few columns, "A" stands for the right
+ * operand, "B" for the left one, and "rows" for the columns of the right one.
  */
 #pragma once
 #include "backends/cpu/memory/memory.h"
@@ -128,6 +128,12 @@ void thin_transpose_sums(Thin *, LLVMValueRef *v);
 /* thin_dots.c: packs the few columns of B as rows; the product in dots. */
 void thin_columns_as_rows(Thin *);
 void thin_dots(Thin *);
+/* Asks for the lines that come BYTES_AHEAD later than `width` elements of some columns: for the part of them
+ * of row t->row, where there are several groups of rows. */
+void thin_fetch_lines(Thin *, LLVMValueRef k, LLVMValueRef column, int columns, int width);
+/* thin_words.c: whether whole columns are multiplied by words; as many columns as a vector has lanes. */
+bool thin_by_words(const Thin *);
+void thin_words(Thin *, LLVMValueRef column);
 /* thin_tables.c: the value of which B is a table; the table of a column; adds the products of as many
  * elements as are looked up at once. */
 void thin_index(Thin *);

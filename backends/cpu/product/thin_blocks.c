@@ -50,12 +50,10 @@ static bool find_products(Blocks *x)
     return x->n > 0;
 }
 
-/* On AVX-512, groups of weights are multiplied as fast as memory delivers them one after the other
- * (bench/results/cpu.md), and blocks of them were not timed. */
 static bool fits(Blocks *x)
 {
     const Gen *g = x->g;
-    if (g->target->avx512 || g->options->tracked || !find_products(x)) return false;
+    if (g->options->tracked || !find_products(x)) return false;
     x->times = MOST_TIMES;
     while (x->times * x->bytes > g->target->first_cache / PART_OF_FIRST) x->times /= 2;
     return x->times >= LEAST_TIMES;

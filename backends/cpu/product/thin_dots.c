@@ -146,7 +146,7 @@ static void fetch_pieces(Thin *t, int i, LLVMValueRef column, int each)
 
 /* Asks for the lines that come BYTES_AHEAD later than `width` elements of some columns: for its part of them,
  * where there are several groups of rows. */
-static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, int width)
+void thin_fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, int width)
 {
     Gen *g = t->g;
     int groups = (int)(t->m / t->rows), each = (columns + groups - 1) / groups;
@@ -261,7 +261,7 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
         acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
         LLVMAddIncoming(phi[c], &first[c], &l.before, 1);
     }
-    fetch_lines(t, k, column, columns, width);
+    thin_fetch_lines(t, k, column, columns, width);
     add_step(t, k, width, column, columns, table, acc);
     if (t->with) add_step(t->with, k, width, column, columns, next, acc);
     for (int c = 0; t->pairs && c < n; c++) acc[c] = thin_add_waiting(t, &waiting[c], acc[c]);
@@ -274,7 +274,7 @@ void thin_add_dots(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
  * otherwise keep the sums of pairs of all columns. */
 static void one_by_one(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
-    fetch_lines(t, gen_int(t->g, 0), column, columns, dot_width(t));
+    thin_fetch_lines(t, gen_int(t->g, 0), column, columns, dot_width(t));
     t->fetched = true;
     for (int c = 0; c < columns; c++)
         thin_add_dots(t, gen_iadd(t->g, column, gen_int(t->g, c)), 1, acc + c * t->rows);
@@ -299,7 +299,7 @@ static void dot_block(Thin *t, LLVMValueRef column)
     Gen *g = t->g;
     LLVMValueRef acc[MAX_SUMS], of[2][MAX_SUMS / ROWS_OF_BLOCK], v[MAX_SUMS];
     int width = dot_width(t), groups = t->rows / ROWS_OF_BLOCK;
-    if (width == t->k) fetch_lines(t, gen_int(g, 0), column, t->lanes, width);
+    if (width == t->k) thin_fetch_lines(t, gen_int(g, 0), column, t->lanes, width);
     t->fetched = width == t->k;
     for (int c = 0; c < ROWS_OF_BLOCK; c++) {
         for (int h = 0; h < 2; h++) {
@@ -356,10 +356,15 @@ void thin_dots(Thin *t)
         if (thin_fetches(t, i)) t->windows.w[i]->ahead = NULL;
     for (int i = 0; t->with && t->whole && i < t->with->windows.n; i++)
         if (thin_fetches(t->with, i)) t->with->windows.w[i]->ahead = NULL;
+    Loop l;
+    if (thin_by_words(t)) {
+        thin_words(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->n), t->lanes));
+        gen_loop_end(g, &l);
+        return;
+    }
     bool block = in_blocks(t);
     int columns = block ? t->lanes : thin_columns(t);
     int64_t done = t->n / columns * columns;
-    Loop l;
     dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns, block);
     gen_loop_end(g, &l);
     for (; done < t->n; done++) dot(t, gen_int(g, done), 1, false);
