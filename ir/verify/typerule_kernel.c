@@ -186,6 +186,19 @@ const char *rule_COMBINE(Rule *r)
     return rule_give(r, 0, type_tile(r->s, t->dtype, t->rank, shape));
 }
 
+const char *rule_COMBINE_ALL(Rule *r)
+{
+    int64_t count = rule_attr_int(r, ATTR_COUNT, 0), rmw = rule_attr_int(r, ATTR_RMW, -1);
+    if (r->n < 1 || count < 2) WHY("tiles, and a count of clusters");
+    if (rmw != RMW_ADD && rmw != RMW_MAX && rmw != RMW_MIN) WHY("rmw must be add, max or min");
+    for (int k = 0; k < r->n; k++) {
+        const Type *t = T(r, k);
+        if (t->kind != TYPE_TILE) WHY("operand %d is no tile, but %s", k, STR(t));
+        TRY(rule_give(r, k, type_tile(r->s, t->dtype, t->rank, t->shape)));
+    }
+    return NULL;
+}
+
 const char *rule_SHARES(Rule *r)
 {
     const Type *t = T(r, 0), *i32 = type_scalar(r->s, DT_I32);
