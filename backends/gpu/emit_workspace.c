@@ -157,7 +157,8 @@ void emit_workspace_combine(Emit *e, Instr *i)
 {
     const int64_t bytes = bytes_of(e, i);
     const char *own = tmp(e, "own"), *first = tmp(e, "first"), *last = tmp(e, "last");
-    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1, rmw = (int)ir_attr_int(i, ATTR_RMW, RMW_ADD);
+    const Attr *kinds = ir_attr(i, ATTR_KINDS);
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
     line(
         e, "/* every CTA leaves its part in the workspace; the last that comes joins them in their order */");
     line(e, "u8 *const %s = %s + (u64)%s * %lld;", own, workspace(e), own_cta(e), (long long)bytes);
@@ -182,7 +183,7 @@ void emit_workspace_combine(Emit *e, Instr *i)
     at = 0;
     for (int k = 0; k < i->n_results; k++) {
         Parts p = parts_of(e, &i->results[k]);
-        join_parts(e, &p, rmw, to[k], str(e, "(%s + %lld + tid * %d)", first, (long long)at, p.width),
+        join_parts(e, &p, (int)kinds->v[k], to[k], str(e, "(%s + %lld + tid * %d)", first, (long long)at, p.width),
             ctas * bytes);
         at += p.bytes;
     }

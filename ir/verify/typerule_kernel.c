@@ -188,11 +188,13 @@ const char *rule_COMBINE(Rule *r)
 
 const char *rule_COMBINE_ALL(Rule *r)
 {
-    int64_t count = rule_attr_int(r, ATTR_COUNT, 0), rmw = rule_attr_int(r, ATTR_RMW, -1);
-    if (r->n < 1 || count < 2) WHY("tiles, and a count of clusters");
-    if (rmw != RMW_ADD && rmw != RMW_MAX && rmw != RMW_MIN) WHY("rmw must be add, max or min");
+    const Attr *kinds = rule_attr(r, ATTR_KINDS);
+    if (r->n < 1 || rule_attr_int(r, ATTR_COUNT, 0) < 2) WHY("tiles, and a count of clusters");
+    if (!kinds || kinds->n != r->n) WHY("`kinds` must say of each tile how it is joined");
     for (int k = 0; k < r->n; k++) {
         const Type *t = T(r, k);
+        const int64_t kind = kinds->v[k];
+        if (kind != RMW_ADD && kind != RMW_MAX && kind != RMW_MIN) WHY("tiles are joined by add, max or min");
         if (t->kind != TYPE_TILE) WHY("operand %d is no tile, but %s", k, STR(t));
         TRY(rule_give(r, k, type_tile(r->s, t->dtype, t->rank, t->shape)));
     }

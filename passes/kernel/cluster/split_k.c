@@ -32,9 +32,9 @@
  * Above 8 parts, or where no axis of the tile divides into as many, a CTA's steps follow from its number in
  * the cluster and that of the cluster, and
  *
- *   %u = workspace_combine %t {rmw = add, count = clusters}      goes on in the last cluster alone
+ *   %u = workspace_combine %t {kinds = [add], count = clusters}      goes on in the last cluster alone
  *
- * joins the slices of all clusters. Where no number of CTAs divides the tile, the parts are CTAs alone.
+ * joins the slices of all clusters, and of all sums at once. Where no number of CTAs divides the tile, the parts are CTAs alone.
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with narrower windows
  * of loads and stores. The pass takes the last axis that all of it can follow. A loop's sum may continue
@@ -198,6 +198,14 @@ static void join(Division *c, const Sum *s, int axis)
     if (v->type->shape[axis] > 1) split_note_slice(c, ir_result(i), axis);
 }
 
+/* A tile that repeats a sum of rank 0, since tiles alone go through the workspace; any other sum itself. */
+static Value *as_tile(Builder *b, Value *v)
+{ return v->type->kind == TYPE_TILE ? v : ir_splat(b, v, 1, (int64_t[]){ 1 }); }
+
+/* The element of such a tile. */
+static Value *as_scalar(Builder *b, Value *tile)
+{ return ir_op(b, OP_REDUCE_MAX, NULL, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 1)), tile); }
+
 /* Combines what the clusters have of all sums; without clusters, what the CTAs have. */
 static void join_clusters(Division *c, int axis)
 {
@@ -212,12 +220,19 @@ static void join_clusters(Division *c, int axis)
     for (Instr *i = last->next; i && i->op == OP_CLUSTER_COMBINE; i = i->next) last = i;
     Builder b = ir_after(last);
     b.loc = last->loc;
-    Instr *i = ir_build(&b, OP_WORKSPACE_COMBINE, parts, n,
-        ATTRS(a_int(ATTR_RMW, c->sums.data[0].rmw), a_int(ATTR_COUNT, c->clusters)), NULL, 0);
+    Value **tiles = arena_array(&c->s->arena, Value *, c->sums.len);
+    int64_t *kinds = arena_array(&c->s->arena, int64_t, c->sums.len);
     for (int k = 0; k < n; k++) {
-        use_instead(c, parts[k], i, &i->results[k]);
-        ir_set_name(&i->results[k], parts[k]->name);
-        if (c->ctas > 1 && parts[k]->type->shape[axis] > 1) split_note_slice(c, &i->results[k], axis);
+        tiles[k] = as_tile(&b, parts[k]);
+        kinds[k] = c->sums.data[k].rmw;
+    }
+    Instr *i = ir_build(&b, OP_WORKSPACE_COMBINE, tiles, n,
+        ATTRS(a_ints(ATTR_KINDS, kinds, n), a_int(ATTR_COUNT, c->clusters)), NULL, 0);
+    for (int k = 0; k < n; k++) {
+        Value *whole = tiles[k] == parts[k] ? &i->results[k] : as_scalar(&b, &i->results[k]);
+        use_instead(c, parts[k], tiles[k] == parts[k] ? i : tiles[k]->def, whole);
+        ir_set_name(whole, parts[k]->name);
+        if (c->ctas > 1 && parts[k]->type->shape[axis] > 1) split_note_slice(c, whole, axis);
     }
 }
 
@@ -227,14 +242,12 @@ static void say(Division *c, const char *what)
         arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
 }
 
-/* Whether all sums are of one kind and are used behind the last loop alone, where their parts meet. */
+/* Whether all sums are used behind the last loop alone, where their parts meet. */
 static bool meet_at_once(Division *c)
 {
     const Instr *last = c->loops.data[c->loops.len - 1];
     for (size_t k = 0; k < c->sums.len; k++) {
         const Sum *s = &c->sums.data[k];
-        if (s->rmw != c->sums.data[0].rmw)
-            return split_refuse(c, s->loop->loc, "sums of several kinds would go through the workspace");
         for (const Use *u = s->loop->results[s->k].uses; u; u = u->next)
             if (!split_goes_on(c, u) && (u->user == last || ir_comes_before(u->user, last)))
                 return split_refuse(c, u->user->loc, "a loop follows a sum that would go through the workspace");
@@ -250,6 +263,8 @@ bool split_through_workspace(Division *c)
     if (c->clusters < 2) return true;
     if (c->online.len || (c->shares && c->sums.len != 1))
         return split_refuse(c, c->f->loc, "more than one sum would go through the workspace");
+    if (c->shares && c->sums.data[0].loop->results[c->sums.data[0].k].type->kind != TYPE_TILE)
+        return split_refuse(c, c->f->loc, "its sum is a single number");
     if (!meet_at_once(c)) return false;
     const Instr *loop = c->loops.data[c->loops.len - 1];
     for (const Instr *i = c->f->body->first; i; i = i->next)
