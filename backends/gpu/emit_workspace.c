@@ -43,8 +43,8 @@ static const char *all_ctas(Emit *e)
 { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
 static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
 
-/* Where the counters lie: behind the parts of all CTAs, each of which has so many bytes, or, of shares, before
- * the parts. */
+/* Where the counters lie: behind the parts of all CTAs, each of which has so many bytes, or, of shares,
+ * before the parts. */
 static const char *counters(Emit *e, int64_t bytes)
 {
     if (e->plan->shares) return str(e, "(u32 *)%s", workspace(e));
@@ -183,8 +183,8 @@ void emit_workspace_combine(Emit *e, Instr *i)
     at = 0;
     for (int k = 0; k < i->n_results; k++) {
         Parts p = parts_of(e, &i->results[k]);
-        join_parts(e, &p, (int)kinds->v[k], to[k], str(e, "(%s + %lld + tid * %d)", first, (long long)at, p.width),
-            ctas * bytes);
+        join_parts(e, &p, (int)kinds->v[k], to[k],
+            str(e, "(%s + %lld + tid * %d)", first, (long long)at, p.width), ctas * bytes);
         at += p.bytes;
     }
 }

@@ -34,7 +34,8 @@
  *
  *   %u = workspace_combine %t {kinds = [add], count = clusters}      goes on in the last cluster alone
  *
- * joins the slices of all clusters, and of all sums at once. Where no number of CTAs divides the tile, the parts are CTAs alone.
+ * joins the slices of all clusters, and of all sums at once. Where no number of CTAs divides the tile, the
+ * parts are CTAs alone.
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with narrower windows
  * of loads and stores. The pass takes the last axis that all of it can follow. A loop's sum may continue
@@ -250,7 +251,8 @@ static bool meet_at_once(Division *c)
         const Sum *s = &c->sums.data[k];
         for (const Use *u = s->loop->results[s->k].uses; u; u = u->next)
             if (!split_goes_on(c, u) && (u->user == last || ir_comes_before(u->user, last)))
-                return split_refuse(c, u->user->loc, "a loop follows a sum that would go through the workspace");
+                return split_refuse(
+                    c, u->user->loc, "a loop follows a sum that would go through the workspace");
     }
     return true;
 }
