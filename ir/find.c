@@ -297,3 +297,10 @@ Value *ir_repeated(const Value *v)
     while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
     return (Value *)v;
 }
+
+bool ir_comes_before(const Instr *x, const Instr *y)
+{
+    while (x->block != y->block) x = x->block->parent;
+    for (; x && x != y; x = x->next) {}
+    return x != NULL;
+}

@@ -4,6 +4,7 @@
  * the clusters, and finishes the tile; the others end. Nobody waits for a CTA that has not started.
  *
  *   workspace: the parts, one a CTA in the order of CTAs | counters of 32 bits, one a tile
+ *   of several sums, a CTA has the parts of all of them, one behind the other
  *   of shares (stream-k): the counters, to a multiple of PART_GRAIN | the parts in the order of their numbers
  *
  * What the workspace holds before a launch does not matter: the CTA that comes first to the two words of the
@@ -42,11 +43,20 @@ static const char *all_ctas(Emit *e)
 { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
 static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
 
-/* Where the counters lie: behind the parts of all CTAs, or, of shares, before the parts. */
-static const char *counters(Emit *e, const Parts *p)
+/* Where the counters lie: behind the parts of all CTAs, each of which has so many bytes, or, of shares,
+ * before the parts. */
+static const char *counters(Emit *e, int64_t bytes)
 {
     if (e->plan->shares) return str(e, "(u32 *)%s", workspace(e));
-    return str(e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes);
+    return str(e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)bytes);
+}
+
+/* What a CTA leaves in the workspace. */
+static int64_t bytes_of(Emit *e, const Instr *i)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < i->n_results; k++) bytes += parts_of(e, &i->results[k]).bytes;
+    return bytes;
 }
 
 /* Of stream-k: where the part of the program's or cluster's number lies, behind the counters (gpu_workspace).
@@ -69,9 +79,9 @@ void emit_workspace_enter(Emit *e)
     const Instr *i = NULL;
     ir_walk(e->f->body, find_combine, &i);
     if (!i) return;
-    Parts p = parts_of(e, ir_result(i));
-    e->workspace_per_block = p.bytes + (e->plan->shares ? 0 : COUNTER_BYTES);
-    line(e, "if (tid == 0) %s(%s, %s, %s / %d);", use(e, "workspace_enter"), scheduler(e), counters(e, &p),
+    const int64_t bytes = bytes_of(e, i);
+    e->workspace_per_block = bytes + (e->plan->shares ? 0 : COUNTER_BYTES);
+    line(e, "if (tid == 0) %s(%s, %s, %s / %d);", use(e, "workspace_enter"), scheduler(e), counters(e, bytes),
         all_ctas(e), e->plan->clusters > 1 ? e->plan->clusters : 1);
 }
 
@@ -88,15 +98,14 @@ static int joined_at_once(const Parts *p, int parts)
     return n;
 }
 
-/* Combines the parts of all clusters. Those of some clusters are asked for before the first is used, as many
- * as TOGETHER registers hold. */
-static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const char *from)
+/* Combines the parts of all clusters, which lie `apart` bytes from one another. Those of some clusters are
+ * asked for before the first is used, as many as TOGETHER registers hold. */
+static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const char *from, int64_t apart)
 {
     const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *b = tmp(e, "b"),
                *g = tmp(e, "g");
-    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1, n = e->plan->clusters,
-        some = joined_at_once(p, n), together = TOGETHER / some;
-    int64_t apart = (int64_t)ctas * p->bytes, stride = (int64_t)e->threads * p->width;
+    int n = e->plan->clusters, some = joined_at_once(p, n), together = TOGETHER / some;
+    int64_t stride = (int64_t)e->threads * p->width;
     together = together < 1 ? 1 : together > n ? n : together;
     const char *there = n % together ? str(e, "if (%s + %s < %d) ", q, b, n) : "";
     begin_unrolled(e, g, p->n / some);
@@ -122,44 +131,62 @@ static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const c
     end_block(e);
 }
 
-/* Writes this CTA's part, and draws a number from the tile's counter. Returns the place of the number. */
-static const char *leave_part(
-    Emit *e, const Parts *p, const char *part, const char *from, const char *counter)
+/* Writes a part of this CTA. */
+static void leave_part(Emit *e, const Parts *p, const char *part, const char *from)
 {
     const char *v = tmp(e, "v");
     begin_unrolled(e, v, p->n / p->per);
     line(e, "%s(%s + %s * %lld, &%s[%s * %d]);", part_access(e, p, false), part, v,
         (long long)e->threads * p->width, from, v, p->per);
     end_block(e);
+}
+
+/* Draws a number from the tile's counter, when all threads have written what they have. Returns the place of
+ * the number. */
+static const char *draw_number(Emit *e, int64_t bytes, const char *counter)
+{
     memory_barrier(e);
     const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
     line(e, "if (tid == 0) %s[0] = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
-        counters(e, p), counter);
+        counters(e, bytes), counter);
     memory_barrier(e);
     return cell;
 }
 
 void emit_workspace_combine(Emit *e, Instr *i)
 {
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    Parts p = parts_of(e, r);
-    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"), *last = tmp(e, "last");
+    const int64_t bytes = bytes_of(e, i);
+    const char *own = tmp(e, "own"), *first = tmp(e, "first"), *last = tmp(e, "last");
+    const Attr *kinds = ir_attr(i, ATTR_KINDS);
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
     line(
         e, "/* every CTA leaves its part in the workspace; the last that comes joins them in their order */");
-    line(e, "u8 *const %s = %s + (u64)%s * %lld + tid * %d;", part, workspace(e), own_cta(e),
-        (long long)p.bytes, p.width);
-    const char *cell = leave_part(e, &p, part, from,
+    line(e, "u8 *const %s = %s + (u64)%s * %lld;", own, workspace(e), own_cta(e), (long long)bytes);
+    int64_t at = 0;
+    for (int k = 0; k < i->n_results; k++) {
+        Value *x = ir_operand(i, k);
+        Parts p = parts_of(e, &i->results[k]);
+        leave_part(e, &p, str(e, "%s + %lld + tid * %d", own, (long long)at, p.width),
+            array_of(e, x, layout_of(e, x)));
+        at += p.bytes;
+    }
+    const char *cell = draw_number(e, bytes,
         str(e, "%s / %d * %d + %s %% %d", own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas));
     line(e, "const bool %s = %s[0] == %d;", last, cell, e->plan->clusters - 1);
-    const char *to = declare_tile(e, r);
+    const char **to = arena_array(&e->s->arena, const char *, (size_t)i->n_results);
+    for (int k = 0; k < i->n_results; k++) to[k] = declare_tile(e, &i->results[k]);
     line(e, "if (%s) {", last);
     e->indent++;
     e->in_last++;
-    const char *first = tmp(e, "first");
-    line(e, "const u8 *const %s = %s - (u64)(%s / %d %% %d) * %lld;", first, part, own_cta(e), ctas,
-        e->plan->clusters, (long long)(ctas * p.bytes));
-    join_parts(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first);
+    line(e, "const u8 *const %s = %s - (u64)(%s / %d %% %d) * %lld;", first, own, own_cta(e), ctas,
+        e->plan->clusters, (long long)(ctas * bytes));
+    at = 0;
+    for (int k = 0; k < i->n_results; k++) {
+        Parts p = parts_of(e, &i->results[k]);
+        join_parts(e, &p, (int)kinds->v[k], to[k],
+            str(e, "(%s + %lld + tid * %d)", first, (long long)at, p.width), ctas * bytes);
+        at += p.bytes;
+    }
 }
 
 /* Joins `count` parts that lie one behind the other from `first` on, `apart` bytes between. */
@@ -209,7 +236,8 @@ void emit_share_combine(Emit *e, Instr *i)
     line(e, "if (!%s) {", last);
     e->indent++;
     line(e, "u8 *const %s = %s;", part, share_part(e, &p, number[PART]));
-    const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[TILE], ctas, rank));
+    leave_part(e, &p, part, from);
+    const char *cell = draw_number(e, p.bytes, str(e, "(%s) * %d%s", number[TILE], ctas, rank));
     line(e, "%s = %s[0] == %s - 1;", last, cell, count);
     end_block(e);
     const char *to = declare_tile(e, r);

@@ -5,8 +5,6 @@
 #include "ir/text/text.h"
 #include <math.h>
 
-_Static_assert(ATTR_N_KEYS <= 64, "attributes to skip are a 64-bit set");
-
 typedef struct Printer {
     Text *out;
     const Func *func;
@@ -94,16 +92,19 @@ static void print_attr(Printer *p, const Attr *a)
     }
 }
 
-static void print_attrs(Printer *p, const Instr *i, unsigned long long skip)
+/* All attributes but those two. */
+static void print_attrs_but(Printer *p, const Instr *i, AttrKey one, AttrKey other)
 {
     int n = 0;
     for (int k = 0; k < i->n_attrs; k++) {
-        if (skip >> i->attrs[k].key & 1) continue;
+        if (i->attrs[k].key == one || i->attrs[k].key == other) continue;
         text_puts(p->out, n++ ? ", " : " {");
         print_attr(p, &i->attrs[k]);
     }
     if (n) text_putc(p->out, '}');
 }
+
+static void print_attrs(Printer *p, const Instr *i) { print_attrs_but(p, i, ATTR_N_KEYS, ATTR_N_KEYS); }
 
 static void indent(Printer *p)
 {
@@ -161,7 +162,8 @@ static bool print_const(Printer *p, const Instr *i)
     else if (d == DT_BOOL && (a->i == 0 || a->i == 1)) text_puts(p->out, a->i ? "true" : "false");
     else if (d == DT_U64) text_printf(p->out, "%llu", (unsigned long long)a->i);
     else text_printf(p->out, "%lld", (long long)a->i);
-    print_attrs(p, i, 1ull << (is_float ? ATTR_FVALUE : ATTR_IVALUE));
+    const AttrKey value = is_float ? ATTR_FVALUE : ATTR_IVALUE;
+    print_attrs_but(p, i, value, value);
     return true;
 }
 
@@ -194,7 +196,7 @@ static bool print_mem(Printer *p, const Instr *i)
         text_puts(p->out, " token ");
         print_value(p, m.token);
     }
-    print_attrs(p, i, 1ull << ATTR_HAS_MASK | 1ull << ATTR_HAS_PAD);
+    print_attrs_but(p, i, ATTR_HAS_MASK, ATTR_HAS_PAD);
     return true;
 }
 
@@ -241,7 +243,7 @@ static bool print_for(Printer *p, const Instr *i, bool blocks)
         text_puts(p->out, " with ");
         print_inits(p, i, 3, b, 1);
     }
-    print_attrs(p, i, 0);
+    print_attrs(p, i);
     text_putc(p->out, ' ');
     if (blocks) print_body(p, b);
     else text_puts(p->out, "{ ... }");
@@ -254,7 +256,7 @@ static bool print_while(Printer *p, const Instr *i, bool blocks)
     if (i->op != OP_WHILE || i->n_blocks != 2 || !carries(i, 0, 0, 0) || !carries(i, 0, 1, 0)) return false;
     text_puts(p->out, "while ");
     print_inits(p, i, 0, i->blocks[0], 0);
-    print_attrs(p, i, 0);
+    print_attrs(p, i);
     text_putc(p->out, ' ');
     if (!blocks) {
         text_puts(p->out, "{ ... } do { ... }");
@@ -291,7 +293,7 @@ static void print_head(Printer *p, const Instr *i, bool blocks)
         text_puts(p->out, op_info[i->op].name);
         if (i->n_operands) text_putc(p->out, ' ');
         print_values(p, i, 0, i->n_operands);
-        print_attrs(p, i, 0);
+        print_attrs(p, i);
     }
     print_types(p, i);
     for (int k = 0; k < i->n_blocks; k++) {

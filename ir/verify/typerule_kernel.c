@@ -186,6 +186,21 @@ const char *rule_COMBINE(Rule *r)
     return rule_give(r, 0, type_tile(r->s, t->dtype, t->rank, shape));
 }
 
+const char *rule_COMBINE_ALL(Rule *r)
+{
+    const Attr *kinds = rule_attr(r, ATTR_KINDS);
+    if (r->n < 1 || rule_attr_int(r, ATTR_COUNT, 0) < 2) WHY("tiles, and a count of clusters");
+    if (!kinds || kinds->n != r->n) WHY("`kinds` must say of each tile how it is joined");
+    for (int k = 0; k < r->n; k++) {
+        const Type *t = T(r, k);
+        const int64_t kind = kinds->v[k];
+        if (kind != RMW_ADD && kind != RMW_MAX && kind != RMW_MIN) WHY("tiles are joined by add, max or min");
+        if (t->kind != TYPE_TILE) WHY("operand %d is no tile, but %s", k, STR(t));
+        TRY(rule_give(r, k, type_tile(r->s, t->dtype, t->rank, t->shape)));
+    }
+    return NULL;
+}
+
 const char *rule_SHARES(Rule *r)
 {
     const Type *t = T(r, 0), *i32 = type_scalar(r->s, DT_I32);

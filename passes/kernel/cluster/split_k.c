@@ -32,9 +32,10 @@
  * Above 8 parts, or where no axis of the tile divides into as many, a CTA's steps follow from its number in
  * the cluster and that of the cluster, and
  *
- *   %u = workspace_combine %t {rmw = add, count = clusters}      goes on in the last cluster alone
+ *   %u = workspace_combine %t {kinds = [add], count = clusters}      goes on in the last cluster alone
  *
- * joins the slices of all clusters. Where no number of CTAs divides the tile, the parts are CTAs alone.
+ * joins the slices of all clusters, and of all sums at once. Where no number of CTAs divides the tile, the
+ * parts are CTAs alone.
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with narrower windows
  * of loads and stores. The pass takes the last axis that all of it can follow. A loop's sum may continue
@@ -185,30 +186,55 @@ static void bring_together(Division *c, const Online *o)
     }
 }
 
-/* Combines what the clusters have; without clusters, what the CTAs have. */
-static Instr *combine_clusters(Division *c, Value *v, const Sum *s)
-{
-    Builder b = ir_after(v->def);
-    b.loc = s->loop->loc;
-    return ir_build(&b, OP_WORKSPACE_COMBINE, &v, 1,
-        ATTRS(a_int(ATTR_RMW, s->rmw), a_int(ATTR_COUNT, c->clusters)), NULL, 0);
-}
-
 static void join(Division *c, const Sum *s, int axis)
 {
     Value *v = &s->loop->results[s->k], *whole = v;
     const Online *o = split_online_of(c, s->loop);
     if (o && o->under[s->k]) v = ir_result(v->uses->user);
-    Instr *first = NULL, *i = NULL;
-    if (c->ctas > 1) {
-        Builder b = ir_after(v->def);
-        b.loc = s->loop->loc;
-        first = i = combine(c, &b, v, s->rmw, axis, v->type->shape[axis] == 1);
-    }
-    if (c->clusters > 1) i = combine_clusters(c, first ? ir_result(first) : v, s);
-    use_instead(c, v, first ? first : i, ir_result(i));
+    Builder b = ir_after(v->def);
+    b.loc = s->loop->loc;
+    Instr *i = combine(c, &b, v, s->rmw, axis, v->type->shape[axis] == 1);
+    use_instead(c, v, i, ir_result(i));
     ir_set_name(ir_result(i), whole->name);
-    if (c->ctas > 1 && v->type->shape[axis] > 1) split_note_slice(c, ir_result(i), axis);
+    if (v->type->shape[axis] > 1) split_note_slice(c, ir_result(i), axis);
+}
+
+/* A tile that repeats a sum of rank 0, since tiles alone go through the workspace; any other sum itself. */
+static Value *as_tile(Builder *b, Value *v)
+{ return v->type->kind == TYPE_TILE ? v : ir_splat(b, v, 1, (int64_t[]){ 1 }); }
+
+/* The element of such a tile. */
+static Value *as_scalar(Builder *b, Value *tile)
+{ return ir_op(b, OP_REDUCE_MAX, NULL, ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_DROP, 1)), tile); }
+
+/* Combines what the clusters have of all sums; without clusters, what the CTAs have. */
+static void join_clusters(Division *c, int axis)
+{
+    const int n = (int)c->sums.len;
+    Instr *last = c->loops.data[c->loops.len - 1];
+    Value **parts = arena_array(&c->s->arena, Value *, c->sums.len);
+    for (int k = 0; k < n; k++) {
+        const Sum *s = &c->sums.data[k];
+        Value *v = &s->loop->results[s->k];
+        parts[k] = c->ctas > 1 ? ir_result(v->uses->user) : v;
+    }
+    for (Instr *i = last->next; i && i->op == OP_CLUSTER_COMBINE; i = i->next) last = i;
+    Builder b = ir_after(last);
+    b.loc = last->loc;
+    Value **tiles = arena_array(&c->s->arena, Value *, c->sums.len);
+    int64_t *kinds = arena_array(&c->s->arena, int64_t, c->sums.len);
+    for (int k = 0; k < n; k++) {
+        tiles[k] = as_tile(&b, parts[k]);
+        kinds[k] = c->sums.data[k].rmw;
+    }
+    Instr *i = ir_build(&b, OP_WORKSPACE_COMBINE, tiles, n,
+        ATTRS(a_ints(ATTR_KINDS, kinds, n), a_int(ATTR_COUNT, c->clusters)), NULL, 0);
+    for (int k = 0; k < n; k++) {
+        Value *whole = tiles[k] == parts[k] ? &i->results[k] : as_scalar(&b, &i->results[k]);
+        use_instead(c, parts[k], tiles[k] == parts[k] ? i : tiles[k]->def, whole);
+        ir_set_name(whole, parts[k]->name);
+        if (c->ctas > 1 && parts[k]->type->shape[axis] > 1) split_note_slice(c, whole, axis);
+    }
 }
 
 static void say(Division *c, const char *what)
@@ -217,14 +243,32 @@ static void say(Division *c, const char *what)
         arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
 }
 
-/* Whether the division may go through the workspace: a single sum, behind which all stores come and no
- * products. Producers would load the operands of those, and all clusters but the last end without them. */
-bool split_one_sum(Division *c)
+/* Whether all sums are used behind the last loop alone, where their parts meet. */
+static bool meet_at_once(Division *c)
+{
+    const Instr *last = c->loops.data[c->loops.len - 1];
+    for (size_t k = 0; k < c->sums.len; k++) {
+        const Sum *s = &c->sums.data[k];
+        for (const Use *u = s->loop->results[s->k].uses; u; u = u->next)
+            if (!split_goes_on(c, u) && (u->user == last || ir_comes_before(u->user, last)))
+                return split_refuse(
+                    c, u->user->loc, "a loop follows a sum that would go through the workspace");
+    }
+    return true;
+}
+
+/* Whether the division may go through the workspace: sums that meet at once, behind which all stores come and
+ * no products. Producers would load the operands of those, and all clusters but the last end without them.
+ * Shares of a last round (stream-k) have a single sum. */
+bool split_through_workspace(Division *c)
 {
     if (c->clusters < 2) return true;
-    if (c->sums.len != 1 || c->online.len)
+    if (c->online.len || (c->shares && c->sums.len != 1))
         return split_refuse(c, c->f->loc, "more than one sum would go through the workspace");
-    const Instr *loop = c->sums.data[0].loop;
+    if (c->shares && c->sums.data[0].loop->results[c->sums.data[0].k].type->kind != TYPE_TILE)
+        return split_refuse(c, c->f->loc, "its sum is a single number");
+    if (!meet_at_once(c)) return false;
+    const Instr *loop = c->loops.data[c->loops.len - 1];
     for (const Instr *i = c->f->body->first; i; i = i->next)
         if (i->op == OP_SCATTER && !c->shares)
             return split_refuse(c, i->loc, "it scatters, and its sum would go through the workspace");
@@ -234,8 +278,7 @@ bool split_one_sum(Division *c)
     for (const Instr *i = loop->next; i; i = i->next)
         if (ir_is_or_holds(i, OP_MMA) || ir_is_or_holds(i, OP_MMA_SYNC))
             return split_refuse(c, i->loc, "a product follows the sum that would go through the workspace");
-    return loop == c->loops.data[c->loops.len - 1] ||
-           split_refuse(c, c->f->loc, "another loop follows the sum that would go through the workspace");
+    return true;
 }
 
 /* Elements that do not follow from a sum are scattered once, by the first CTA of a cluster. It has the parts
@@ -272,13 +315,12 @@ static int find_axis(Division *c)
     for (c->ctas = c->parts < most ? c->parts : most; c->ctas > 1; c->ctas--) {
         c->clusters = c->parts / c->ctas;
         if (c->parts % c->ctas) continue;
-        if (!split_one_sum(c)) return NO_AXIS;
+        if (!split_through_workspace(c)) return NO_AXIS;
         for (int a = rank - 1; a >= 0; a--)
             if (split_follow_all(c, a)) return a;
-        if (c->clusters < 2 && c->why != split_no_parts) return NO_AXIS;
     }
     c->clusters = c->parts;
-    return split_one_sum(c) ? WHOLE : NO_AXIS;
+    return split_through_workspace(c) ? WHOLE : NO_AXIS;
 }
 
 static void say_how(Division *c, int axis)
@@ -337,8 +379,9 @@ static void change(Division *c, int axis)
     for (size_t k = 0; k < c->sums.len; k++)
         if (is_online_maximum(c, &c->sums.data[k])) join(c, &c->sums.data[k], axis);
     for (size_t k = 0; k < c->online.len; k++) bring_together(c, &c->online.data[k]);
-    for (size_t k = 0; k < c->sums.len; k++)
+    for (size_t k = 0; k < c->sums.len && c->ctas > 1; k++)
         if (!is_online_maximum(c, &c->sums.data[k])) join(c, &c->sums.data[k], axis);
+    if (c->clusters > 1) join_clusters(c, axis);
     Instr *last = NULL;
     for (Instr *i = f->body->first; i && c->rank; i = i->next) {
         if (i->op == OP_CLUSTER_COMBINE) last = i;

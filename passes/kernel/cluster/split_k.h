@@ -60,7 +60,7 @@ bool split_refuse(Division *, Loc, const char *why);
  * there are none. */
 bool split_find_sums(Division *);
 /* split_k.c: whether the division may go through the workspace. */
-bool split_one_sum(Division *);
+bool split_through_workspace(Division *);
 /* The loop does the part of its steps from `from` / `of` to `to` / `of` (i32). */
 void split_cut_between(Division *, Instr *loop, Value *from, Value *to, Value *of);
 const Online *split_online_of(const Division *, const Instr *loop);

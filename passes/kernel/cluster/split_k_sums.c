@@ -68,7 +68,7 @@ static void find_online(Division *c, Instr *loop)
 }
 
 static bool wide_enough(const Type *t)
-{ return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32; }
+{ return type_is_value(t) && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32; }
 
 /* Whether the loop computes nothing except sums. */
 static bool only_sums(Division *c, Instr *loop)

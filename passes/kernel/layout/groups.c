@@ -81,10 +81,9 @@ static void link_values(void *user, Instr *i)
         unite(c, ir_result(i), ir_operand(i, 2));
     } else if (i->op == OP_OPAQUE) {
         unite(c, ir_result(i), ir_operand(i, 0));
-    } else if (i->op == OP_WGMMA_WAIT) {
+    } else if (i->op == OP_WGMMA_WAIT || i->op == OP_WORKSPACE_COMBINE) {
         for (int k = 0; k < i->n_results; k++) unite(c, &i->results[k], ir_operand(i, k));
-    } else if (i->op == OP_WORKSPACE_COMBINE || i->op == OP_SHARE_COMBINE ||
-               (i->op == OP_CLUSTER_COMBINE && !ir_attr(i, ATTR_AXIS))) {
+    } else if (i->op == OP_SHARE_COMBINE || (i->op == OP_CLUSTER_COMBINE && !ir_attr(i, ATTR_AXIS))) {
         unite(c, ir_result(i), ir_operand(i, 0));
     }
     link_carried(c, i);

@@ -85,10 +85,9 @@ static const Layout *fragment(Layouter *c, Instr *mma, int k)
 
 static void fix_combine(Layouter *c, Instr *i)
 {
-    if (!ir_attr(i, ATTR_AXIS)) {
-        layouter_need(c, i, 0, layouts_get(&c->p->layouts, ir_result(i)->type));
-        return;
-    }
+    for (int k = 0; k < i->n_results && !ir_attr(i, ATTR_AXIS); k++)
+        layouter_need(c, i, k, layouts_get(&c->p->layouts, i->results[k].type));
+    if (!ir_attr(i, ATTR_AXIS)) return;
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)ir_attr_int(i, ATTR_COUNT, 1);
     const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type),
                  *whole = layout_concat(&c->s->arena, l, axis, n);

@@ -2,14 +2,6 @@
  * of the other CTAs of a cluster, which split-k joins, or the buffers of a store by TMA. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-bool roles_comes_before(const Instr *l, const Instr *i)
-{
-    const Block *body = i->block;
-    while (l->block != body) l = l->block->parent;
-    for (; l && l != i; l = l->next) {}
-    return l != NULL;
-}
-
 bool roles_parts_may_lie_over(const Roles *c)
 {
     InstrList sums = { 0 };
@@ -18,6 +10,6 @@ bool roles_parts_may_lie_over(const Roles *c)
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async) return false;
     for (size_t k = 0; k < c->loads.len; k++)
-        if (!roles_comes_before(c->loads.data[k], sums.data[0])) return false;
+        if (!ir_comes_before(c->loads.data[k], sums.data[0])) return false;
     return true;
 }

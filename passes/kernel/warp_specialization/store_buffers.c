@@ -103,7 +103,7 @@ static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
 static bool is_read_before(const Roles *c, const Instr *load, const Instr *store)
 {
     for (size_t k = 0; k < c->loads.len; k++)
-        if (c->loads.data[k] == load) return roles_comes_before(load, store);
+        if (c->loads.data[k] == load) return ir_comes_before(load, store);
     return false;
 }
 

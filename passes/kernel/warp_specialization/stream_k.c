@@ -39,7 +39,7 @@ static const Sum *the_sum(Roles *c, Division *d)
 {
     d->clusters = 2; /* its parts go through the workspace */
     d->shares = true;
-    if (!split_find_sums(d) || !split_one_sum(d)) return NULL;
+    if (!split_find_sums(d) || !split_through_workspace(d)) return NULL;
     const Sum *s = &d->sums.data[0];
     for (size_t k = 0; k < c->loads.len; k++) {
         const Instr *l = c->loads.data[k];

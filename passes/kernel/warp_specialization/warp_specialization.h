@@ -130,8 +130,6 @@ bool roles_plan_rings(Roles *);
 /* partial_sums.c: whether the partial sums of the other CTAs of a cluster may lie over the rings: there is
  * one sum, behind all that goes through rings, and TMA alone fills these. */
 bool roles_parts_may_lie_over(const Roles *);
-/* Whether the load, or the loop in which it is, stands before the instruction. */
-bool roles_comes_before(const Instr *load, const Instr *);
 /* store_buffers.c: bytes that are reserved for stores by TMA; those of a whole tile that is added to memory,
  * with which each box of it has a buffer (0: none whose boxes warpgroups can share by columns); whether the
  * buffers of the only store may lie over the rings: a CTA has one program, whose last step is behind it then.

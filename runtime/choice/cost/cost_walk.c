@@ -274,7 +274,8 @@ static void cluster_combine(CostWalk *w, const Instr *i, double times)
 /* The last CTA of a tile reads the parts of all clusters. */
 static void workspace_combine(CostWalk *w, const Instr *i, double times)
 {
-    double bytes = cost_bytes(i->results[0].type) * times;
+    double bytes = 0;
+    for (int k = 0; k < i->n_results; k++) bytes += cost_bytes(i->results[k].type) * times;
     w->c.left += bytes * (double)ir_attr_int(i, ATTR_COUNT, 1);
 }
 

@@ -255,7 +255,7 @@ static int most_promising(const Search *z, int j)
 static int autos_divided(Search *z)
 {
     int best = search_autos(z), j = added_hint(z, HINT_split_k), first = z->n_points;
-    if (j < 0 || z->p->only_if_needed) return best;
+    if (j < 0 || z->p->only_if_needed || (z->point[best].once && !z->point[best].products)) return best;
     if (z->point[best].divided || z->point[best].parts_given) return best;
     int from = z->point[best].programs < z->p->device.units ? most_promising(z, j) : -1;
     if (from < 0) return best;
