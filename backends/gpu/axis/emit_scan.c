@@ -34,8 +34,7 @@ void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
     RowStrips *s = arena_new(&e->s->arena, RowStrips);
     *r = (Runs){ 0 };
     if (runs_of(l, axis, r)) return;
-    if (i->op != OP_SCAN && kernel_row_strips(&e->s->arena, l, axis, s))
-        *r = (Runs){ s->per, s->runs, s->lanes, s };
+    if (kernel_row_strips(&e->s->arena, l, axis, s)) *r = (Runs){ s->per, s->runs, s->lanes, s };
     else ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
