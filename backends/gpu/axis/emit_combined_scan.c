@@ -9,8 +9,9 @@
 #include "backends/gpu/axis/combined.h"
 
 /* before: for each run, the combination of all positions before it, if `has` holds. total: of the run and the
- * runs of its lanes before it. strip: of its whole strip, then of all strips up to it. `start`: where the runs
- * begin, from the thread's first position on. `mask`: a scan from the end, which has its padding in front. */
+ * runs of its lanes before it. strip: of its whole strip, then of all strips up to it. `start`: where the
+ * runs begin, from the thread's first position on. `mask`: a scan from the end, which has its padding in
+ * front. */
 typedef struct Scan {
     Combined q;
     Runs w;
@@ -43,6 +44,38 @@ static void begin_positions(Emit *e, const Scan *s)
     e->indent++;
 }
 
+/* What operand k is widened from, if registers hold it as it was loaded; else NULL. */
+static const Value *narrow_operand(const Combined *q, int k)
+{
+    const Value *v = ir_operand(q->i, k);
+    if (!v->def || v->def->op != OP_CAST) return NULL;
+    const Value *x = ir_operand(v->def, 0);
+    const bool held = x->def && (x->def->op == OP_LOAD || x->def->op == OP_OPAQUE);
+    return held && x->type->layout == v->type->layout && x->type->dtype != DT_BOOL &&
+                   dtype_bytes(x->type->dtype) < dtype_bytes(v->type->dtype)
+               ? x
+               : NULL;
+}
+
+/* Widens such operands again, so that nothing wider is held while threads exchange. Not on AMD, where nothing
+ * was measured. */
+static void take_runs_again(Emit *e, const Scan *s)
+{
+    const Combined *q = &s->q;
+    for (int k = 0; k < q->n && e->target->kind == TARGET_CUDA; k++) {
+        const Value *x = narrow_operand(q, k);
+        if (!x) continue;
+        const DType d = x->type->dtype;
+        begin_unrolled(e, "i", array_len(d, s->w.per * s->w.groups));
+        line(e, "%s(%s[i]);", use(e, "pin_word"), registers_of(e, x));
+        end_block(e);
+        begin_unrolled(e, "i", s->w.per * s->w.groups);
+        line(e, "%s[i] = %s;", q->part[k],
+            cast_expr(e, d, combined_type_of(q, k), element(e, x, q->l, index_variable(e, "i"))));
+        end_block(e);
+    }
+}
+
 static void take_runs(Emit *e, Scan *s)
 {
     Combined *q = &s->q;
@@ -70,7 +103,8 @@ static void scan_lanes(Emit *e, Scan *s)
         begin_positions(e, s);
         Position at = of_run(e, s, "i"), r = combined_apply(e, q, &total, &at);
         const char *inside = s->mask ? position_inside(e, s, "i + 1") : "";
-        for (int k = 0; k < q->n; k++) r.v[k] = *inside ? str(e, "%s ? %s : %s", inside, r.v[k], at.v[k]) : r.v[k];
+        for (int k = 0; k < q->n; k++)
+            r.v[k] = *inside ? str(e, "%s ? %s : %s", inside, r.v[k], at.v[k]) : r.v[k];
         combined_assign(e, q, "", &total, &r);
         end_block(e);
     }
@@ -83,7 +117,8 @@ static void scan_lanes(Emit *e, Scan *s)
         const char *inside = s->mask ? position_inside(e, s, str(e, "%d", d * s->w.per)) : "";
         combined_assign(e, q, both(e, there, inside), &total, &sum);
     }
-    if (s->w.lanes > 1) run = combined_shuffled(e, q, "shuffle_from", &total, s->back ? "lane + 1" : "lane - 1");
+    if (s->w.lanes > 1)
+        run = combined_shuffled(e, q, "shuffle_from", &total, s->back ? "lane + 1" : "lane - 1");
     combined_assign(e, q, "", &before, &run);
     const char *others = str(e, "(lane & %d) != %d", all, s->back ? all : 0);
     if (s->w.lanes == 1) others = "false";
@@ -158,8 +193,7 @@ static void put_before(Emit *e, const Scan *s, int g, const Position *all, const
 {
     const char *at = str(e, "%d", g);
     Position before = combined_entry(e, &s->q, s->before, at), r = combined_apply(e, &s->q, all, &before);
-    for (int k = 0; k < s->q.n; k++)
-        r.v[k] = str(e, "%s[%d] ? %s : %s", s->has, g, r.v[k], all->v[k]);
+    for (int k = 0; k < s->q.n; k++) r.v[k] = str(e, "%s[%d] ? %s : %s", s->has, g, r.v[k], all->v[k]);
     combined_assign(e, &s->q, condition, &before, &r);
     line(e, "%s[%d] = %s;", s->has, g, *condition ? str(e, "%s[%d] || %s", s->has, g, condition) : "true");
 }
@@ -181,8 +215,8 @@ static void join_strips(Emit *e, const Scan *s)
     }
 }
 
-/* cells: of each lane of a warp, so many strips that follow each other, of which `inside` hold something. Each
- * becomes the combination of all strips up to it. */
+/* cells: of each lane of a warp, so many strips that follow each other, of which `inside` hold something.
+ * Each becomes the combination of all strips up to it. */
 static void scan_strips(Emit *e, const Scan *s, const char *const *cell, int cells, int inside)
 {
     const Combined *q = &s->q;
@@ -193,7 +227,8 @@ static void scan_strips(Emit *e, const Scan *s, const char *const *cell, int cel
         Position own = combined_entry(e, q, cell, str(e, "%d", at)),
                  from = combined_entry(e, q, cell, str(e, "%d", s->back ? at + 1 : at - 1)),
                  sum = combined_apply(e, q, &from, &own);
-        combined_assign(e, q, s->back ? str(e, "lane * %d + %d < %d", cells, at + 1, inside) : "", &own, &sum);
+        combined_assign(
+            e, q, s->back ? str(e, "lane * %d + %d < %d", cells, at + 1, inside) : "", &own, &sum);
     }
     combined_arrays(e, q, "total", 1, total);
     Position all = combined_entry(e, q, total, "0"),
@@ -204,16 +239,15 @@ static void scan_strips(Emit *e, const Scan *s, const char *const *cell, int cel
     e->indent++;
     Position y = combined_shuffled(e, q, "shuffle_from", &all, str(e, "lane %s apart", sign)),
              sum = combined_apply(e, q, &y, &all);
-    const char *there = s->back
-        ? str(e, "lane + apart < %d && (lane + apart) * %d < %d", wave, cells, inside)
-        : "lane >= apart";
+    const char *there = s->back ? str(e, "lane + apart < %d && (lane + apart) * %d < %d", wave, cells, inside)
+                                : "lane >= apart";
     combined_assign(e, q, there, &all, &sum);
     end_block(e);
     Position others = combined_shuffled(e, q, "shuffle_from", &all, str(e, "lane %s 1", sign));
     for (int k = 0; k < cells; k++) {
         Position own = combined_entry(e, q, cell, str(e, "%d", k)), r = combined_apply(e, q, &others, &own);
-        const char *some = s->back ? str(e, "lane < %d && (lane + 1) * %d < %d", wave - 1, cells, inside)
-                                   : "lane > 0";
+        const char *some =
+            s->back ? str(e, "lane < %d && (lane + 1) * %d < %d", wave - 1, cells, inside) : "lane > 0";
         combined_assign(e, q, some, &own, &r);
     }
 }
@@ -289,7 +323,8 @@ void emit_combined_scan(Emit *e, const Combined *q)
     s.mask = s.back && q->l->cover[q->axis] != q->l->tile[q->axis];
     scan_runs(e, q->i, q->l, q->axis, &s.w);
     s.start = arena_array(&e->s->arena, int32_t, (size_t)s.w.groups);
-    for (int g = 0; g < s.w.groups && s.w.strips; g++) s.start[g] = s.w.strips->place[g] * s.w.per * s.w.lanes;
+    for (int g = 0; g < s.w.groups && s.w.strips; g++)
+        s.start[g] = s.w.strips->place[g] * s.w.per * s.w.lanes;
     if (!s.w.strips) warp_rank(e, q->l, q->axis, &parts);
     s.alone = s.w.lanes == 1 && !s.w.strips && parts == 1;
     take_runs(e, &s);
@@ -299,8 +334,8 @@ void emit_combined_scan(Emit *e, const Combined *q)
         if (!s.w.strips) scan_warps(e, &s);
         else if (s.w.strips->before) join_strips(e, &s);
         else join_strips_of_warps(e, &s);
+        take_runs_again(e, &s);
     }
     scan_behind(e, &s);
-    for (int k = 0; k < q->n; k++)
-        pack_registers(e, &q->i->results[k], s.q.part[k], combined_type_of(q, k));
+    for (int k = 0; k < q->n; k++) pack_registers(e, &q->i->results[k], s.q.part[k], combined_type_of(q, k));
 }
