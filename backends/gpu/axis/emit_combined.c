@@ -12,8 +12,7 @@
  *
  * A reduction takes the parts of the axis from the smallest step on (layout_axis_parts). Registers that are
  * neighbours become one, lanes exchange with the lane of the other half, and what is left when warps share
- * the axis meets in shared memory, where each thread combines it in order. A scan has the layout of
- * kernel_row_layout, a run of positions a thread. */
+ * the axis meets in shared memory, where each thread combines it in order. emit_combined_scan.c has scans. */
 #include "backends/gpu/axis/combined.h"
 
 DType combined_type_of(const Combined *q, int k) { return ir_operand(q->i, k)->type->dtype; }

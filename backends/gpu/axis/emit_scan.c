@@ -1,6 +1,6 @@
 /* emit_scan.c: running sums, products and extremes along one axis. They want the layout of kernel_row_layout:
- * a thread holds a run of consecutive elements, lanes and then warps the runs after it. emit_combined.c has
- * scans by a function of the program. */
+ * a thread holds a run of consecutive elements, lanes and then warps the runs after it. emit_combined_scan.c
+ * has scans by a function of the program. */
 #include "backends/gpu/emit.h"
 
 bool runs_of(const Layout *l, int axis, Runs *r)
