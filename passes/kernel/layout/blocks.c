@@ -111,28 +111,6 @@ static const Layout *of_all_rows(
     return layout_blocked(&c->s->arena, rank, tile, per, lanes, warps, order);
 }
 
-/* Rows of a pack that are scanned: each warp has whole rows, and lanes have strips of them
- * (kernel_row_strips), so that no element changes lanes. NULL: there are long strips anyway, or lanes would
- * hold too much. */
-static const Layout *of_scanned_rows(
-    Layouter *c, const Group *g, int rank, const int32_t *tile, const int32_t *order, const Layout *l)
-{
-    enum { LEAST_RUN = 4, MOST_ELEMS = 48 };
-    RowStrips now;
-    const int32_t wave = c->p->target->wave, w = c->p->warps;
-    const int width = g->odd && !g->unfit ? 16 : g->access_width;
-    if (!l || !g->scanned || g->runs != rank || rank != 2 || order[0] != 1 || g->mma || !g->access_elem ||
-        c->p->cluster > 1 || c->p->target->kind != TARGET_CUDA || tile[0] % w || wave % (tile[0] / w) ||
-        (kernel_row_strips(&c->s->arena, l, 1, &now) && now.per >= LEAST_RUN))
-        return NULL;
-    const int32_t n = width / g->access_elem, rows = tile[0] / w, strip = n * (wave / rows);
-    if (n < LEAST_RUN || (tile[1] + strip - 1) / strip * n > MOST_ELEMS) return NULL;
-    const int32_t whole[2] = { tile[0], (tile[1] + n - 1) / n * n };
-    l = layout_blocked(&c->s->arena, rank, whole, (int32_t[]){ 1, n }, (int32_t[]){ rows, wave / rows },
-        (int32_t[]){ w, 1 }, order);
-    return l ? layout_with_tile(&c->s->arena, l, tile) : NULL;
-}
-
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
@@ -155,9 +133,8 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
         width_of(g), c->p->target->wave, c->p->warps * ctas, near);
     bool several = false;
     const Layout *rows = of_whole_rows(c, g, rank, tile, order, l, &several);
-    const Layout *s = rows && several ? NULL : of_odd_rows(c, g, rank, tile, order, ctas);
-    const Layout *scanned = of_scanned_rows(c, g, rank, tile, order, s ? s : rows ? rows : l);
-    if (scanned || (rows && several)) return scanned ? scanned : rows;
+    if (rows && several) return rows;
+    const Layout *s = of_odd_rows(c, g, rank, tile, order, ctas);
     if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
     if (!rows) rows = of_all_rows(c, g, rank, tile, order);
     if (rows) return rows;

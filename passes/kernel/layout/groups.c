@@ -328,10 +328,7 @@ static void note_along_axis(Layouter *c, const Instr *i)
     if (!op_is_along_axis(i->op) || op_reduces(i->op)) return;
     int axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, x->type->rank - 1);
     for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)
-        if (group_takes_now(c, ir_operand(i, k))) {
-            note_ordered(group_of(c, ir_operand(i, k)), axis);
-            group_of(c, ir_operand(i, k))->scanned |= i->op == OP_SCAN || op_family(i->op) == OPS_SCAN;
-        }
+        if (group_takes_now(c, ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
     if (group_takes_now(c, ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
 }
 

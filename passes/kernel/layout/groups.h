@@ -51,7 +51,6 @@ typedef struct Group {
     const Instr *combine; /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
-    bool scanned;        /* the same of scans alone */
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
     uint32_t components; /* a bit for each axis of which single positions are taken, or joined */
     /* How many components of records become values of the group, whether the first that comes from another
