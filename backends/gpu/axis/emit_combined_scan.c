@@ -1,6 +1,6 @@
 /* emit_combined_scan.c: scans by a fn, of one tile or of several that lie alike (emit_combined.c).
  *
- * A thread combines each of its runs, lanes and warps exchange these, and each run is then scanned behind the
+ * A thread combines each of its runs, lanes and warps exchange these, and each position then takes the
  * combination of all positions before it. There is no neutral element, so `has` says whether there are any.
  * What lies beyond the tile is behind all of its positions, so that only a scan from the end has to skip it.
  *
@@ -34,6 +34,8 @@ static Position of_run(Emit *e, const Scan *s, const char *at)
 { return combined_entry(e, &s->q, s->q.part, str(e, "g * %d + %s", s->w.per, at)); }
 
 static const char *first_of_run(Emit *e, const Scan *s) { return str(e, "%d", s->back ? s->w.per - 1 : 0); }
+
+static const char *last_of_run(Emit *e, const Scan *s) { return str(e, "%d", s->back ? 0 : s->w.per - 1); }
 
 /* Begins the loop over the positions of run g behind its first one. */
 static void begin_positions(Emit *e, const Scan *s)
@@ -87,6 +89,18 @@ static void take_runs(Emit *e, Scan *s)
     end_block(e);
 }
 
+/* Scans the positions of run g behind its first one. */
+static void scan_positions(Emit *e, const Scan *s)
+{
+    const Combined *q = &s->q;
+    if (s->w.per == 1) return;
+    begin_positions(e, s);
+    Position own = of_run(e, s, "i"), from = of_run(e, s, s->back ? "i + 1" : "i - 1"),
+             r = combined_apply(e, q, &from, &own);
+    combined_assign(e, q, s->mask ? position_inside(e, s, "i + 1") : "", &own, &r);
+    end_block(e);
+}
+
 /* total: the combination of a run and those of lower (back: higher) lanes; before: of those lanes alone. */
 static void scan_lanes(Emit *e, Scan *s)
 {
@@ -97,9 +111,9 @@ static void scan_lanes(Emit *e, Scan *s)
     line(e, "bool %s[%d];", s->has = tmp(e, "has"), s->w.groups);
     begin_unrolled(e, "g", s->w.groups);
     Position total = combined_entry(e, q, s->total, "g"), before = combined_entry(e, q, s->before, "g"),
-             run = of_run(e, s, first_of_run(e, s));
+             run = of_run(e, s, s->w.strips ? first_of_run(e, s) : last_of_run(e, s));
     combined_assign(e, q, "", &total, &run);
-    if (s->w.per > 1) {
+    if (s->w.per > 1 && s->w.strips) {
         begin_positions(e, s);
         Position at = of_run(e, s, "i"), r = combined_apply(e, q, &total, &at);
         const char *inside = s->mask ? position_inside(e, s, "i + 1") : "";
@@ -296,23 +310,20 @@ static void join_strips_of_warps(Emit *e, const Scan *s)
     }
 }
 
-/* Scans each run behind what is before it. */
+/* Scans each run of a strip behind what is before it. Longer runs are scanned already, and what is before
+ * them is combined with each position: to hold their elements for a second scan takes more registers. */
 static void scan_behind(Emit *e, const Scan *s)
 {
     const Combined *q = &s->q;
-    begin_unrolled(e, "g", s->w.groups);
-    if (!s->alone) {
-        Position before = combined_entry(e, q, s->before, "g"), own = of_run(e, s, first_of_run(e, s)),
-                 r = combined_apply(e, q, &before, &own);
-        combined_assign(e, q, str(e, "%s[g]", s->has), &own, &r);
-    }
-    if (s->w.per > 1) {
-        begin_positions(e, s);
-        Position own = of_run(e, s, "i"), from = of_run(e, s, s->back ? "i + 1" : "i - 1"),
-                 r = combined_apply(e, q, &from, &own);
-        combined_assign(e, q, s->mask ? position_inside(e, s, "i + 1") : "", &own, &r);
-        end_block(e);
-    }
+    const bool strips = s->w.strips != NULL;
+    if (s->alone) return;
+    begin_unrolled(e, strips ? "g" : "i", strips ? s->w.groups : s->w.per * s->w.groups);
+    const char *run = strips ? "g" : str(e, "i / %d", s->w.per);
+    Position before = combined_entry(e, q, s->before, run),
+             own = strips ? of_run(e, s, first_of_run(e, s)) : combined_entry(e, q, q->part, "i"),
+             r = combined_apply(e, q, &before, &own);
+    combined_assign(e, q, str(e, "%s[%s]", s->has, run), &own, &r);
+    if (strips) scan_positions(e, s);
     end_block(e);
 }
 
@@ -328,13 +339,18 @@ void emit_combined_scan(Emit *e, const Combined *q)
     if (!s.w.strips) warp_rank(e, q->l, q->axis, &parts);
     s.alone = s.w.lanes == 1 && !s.w.strips && parts == 1;
     take_runs(e, &s);
+    if (!s.w.strips) {
+        begin_unrolled(e, "g", s.w.groups);
+        scan_positions(e, &s);
+        end_block(e);
+    }
     if (!s.alone) {
         scan_lanes(e, &s);
         if (s.w.strips) take_strips(e, &s);
         if (!s.w.strips) scan_warps(e, &s);
         else if (s.w.strips->before) join_strips(e, &s);
         else join_strips_of_warps(e, &s);
-        take_runs_again(e, &s);
+        if (s.w.strips) take_runs_again(e, &s);
     }
     scan_behind(e, &s);
     for (int k = 0; k < q->n; k++) pack_registers(e, &q->i->results[k], s.q.part[k], combined_type_of(q, k));
