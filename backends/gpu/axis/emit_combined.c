@@ -12,31 +12,15 @@
  *
  * A reduction takes the parts of the axis from the smallest step on (layout_axis_parts). Registers that are
  * neighbours become one, lanes exchange with the lane of the other half, and what is left when warps share
- * the axis meets in shared memory, where each thread combines it in order. A scan has the layout of
- * kernel_row_layout, a run of positions a thread. */
-#include "backends/gpu/emit.h"
+ * the axis meets in shared memory, where each thread combines it in order. emit_combined_scan.c has scans. */
+#include "backends/gpu/axis/combined.h"
 
-/* The operation that is being emitted. For each of its n values, `part` is the array of partial results. */
-typedef struct Combined {
-    Instr *i;
-    int n, axis;
-    const Layout *l, *keep;
-    const char *part[IR_MAX_COMBINED];
-    bool same[IR_MAX_COMBINED]; /* in all partial results of one step */
-    bool *differs;              /* by value id: whether a value of the fn is not; NULL: all are taken to */
-} Combined;
-
-/* The names of n values at one position. */
-typedef struct Position {
-    const char *v[IR_MAX_COMBINED];
-} Position;
-
-static DType type_of(const Combined *q, int k) { return ir_operand(q->i, k)->type->dtype; }
+DType combined_type_of(const Combined *q, int k) { return ir_operand(q->i, k)->type->dtype; }
 
 /* Entry `at` of arrays, one for each value. */
-static Position entry(Emit *e, const Combined *q, const char *const *arrays, const char *at)
+Position combined_entry(Emit *e, const Combined *q, const char *const *arrays, const char *at)
 {
-    Position p;
+    Position p = { 0 };
     for (int k = 0; k < q->n; k++) p.v[k] = str(e, "%s[%s]", arrays[k], at);
     return p;
 }
@@ -50,13 +34,14 @@ static bool folds(const Combined *q, const Instr *i)
 }
 
 /* Emits the function for positions a and b, where b comes after a. Gives the names of its results. */
-static Position apply(Emit *e, const Combined *q, const Position *a, const Position *b)
+Position combined_apply(Emit *e, const Combined *q, const Position *a, const Position *b)
 {
     const Block *fn = q->i->blocks[0];
     Position result;
     for (int k = 0; k < 2 * q->n; k++) {
         const char *t = tmp(e, k < q->n ? "a" : "b");
-        line(e, "const %s %s = %s;", ctype(type_of(q, k % q->n)), t, k < q->n ? a->v[k] : b->v[k - q->n]);
+        line(e, "const %s %s = %s;", ctype(combined_type_of(q, k % q->n)), t,
+            k < q->n ? a->v[k] : b->v[k - q->n]);
         e->storage[fn->args[k]->id] = t;
     }
     for (Instr *i = fn->first; i != fn->last; i = i->next) {
@@ -76,7 +61,7 @@ static Position apply(Emit *e, const Combined *q, const Position *a, const Posit
 }
 
 /* Emits to = value if the condition holds; "" means always. */
-static void assign(
+void combined_assign(
     Emit *e, const Combined *q, const char *condition, const Position *to, const Position *value)
 {
     for (int k = 0; k < q->n; k++)
@@ -85,41 +70,42 @@ static void assign(
 }
 
 /* Emits to = fn(to, next). The condition says that `next` is no padding; "" means that it never is. */
-static void append(
+void combined_append(
     Emit *e, const Combined *q, const char *condition, const Position *to, const Position *next)
 {
-    Position r = apply(e, q, to, next);
-    assign(e, q, condition, to, &r);
+    Position r = combined_apply(e, q, to, next);
+    combined_assign(e, q, condition, to, &r);
 }
 
-static void declare_parts(Emit *e, const Combined *q, const char *stem, int n, const char **names)
+void combined_arrays(Emit *e, const Combined *q, const char *stem, int n, const char **names)
 {
-    for (int k = 0; k < q->n; k++) line(e, "%s %s[%d];", ctype(type_of(q, k)), names[k] = tmp(e, stem), n);
+    for (int k = 0; k < q->n; k++)
+        line(e, "%s %s[%d];", ctype(combined_type_of(q, k)), names[k] = tmp(e, stem), n);
 }
 
 /* The value of lane `from` (shuffle_from), or of the lane whose number differs in the given bits
  * (shuffle_xor). */
-static Position shuffled(
+Position combined_shuffled(
     Emit *e, const Combined *q, const char *function, const Position *own, const char *from)
 {
     Position y;
     for (int k = 0; k < q->n; k++) {
         y.v[k] = own->v[k];
         if (q->same[k]) continue;
-        line(e, "const %s %s = %s(%s, %s);", ctype(type_of(q, k)), y.v[k] = tmp(e, "y"),
-            use(e, str(e, "%s_%s", function, dtype_name(type_of(q, k)))), own->v[k], from);
+        line(e, "const %s %s = %s(%s, %s);", ctype(combined_type_of(q, k)), y.v[k] = tmp(e, "y"),
+            use(e, str(e, "%s_%s", function, dtype_name(combined_type_of(q, k)))), own->v[k], from);
     }
     return y;
 }
 
 /* Reserves shared memory for `cells` positions of the values that are not the same in all of them. */
-static void shared_room(Emit *e, const Combined *q, int64_t cells, const char **names)
+void combined_room(Emit *e, const Combined *q, int64_t cells, const char **names)
 {
     int64_t at = 0;
     for (int k = 0; k < q->n; k++) {
         if (q->same[k]) continue;
-        names[k] = shared_pointer(e, ctype(type_of(q, k)), at);
-        at = (at + cells * ctype_bytes(type_of(q, k)) + 15) / 16 * 16;
+        names[k] = shared_pointer(e, ctype(combined_type_of(q, k)), at);
+        at = (at + cells * ctype_bytes(combined_type_of(q, k)) + 15) / 16 * 16;
     }
     scratch(e, at);
 }
@@ -169,7 +155,7 @@ static void take_registers(Emit *e, Reduction *r)
         while (r->at[p] != position[k]) p++;
         entry_of[k] = (row ? row[k] : k) * seen + p;
     }
-    declare_parts(e, q, "red", r->rows * seen, q->part);
+    combined_arrays(e, q, "red", r->rows * seen, q->part);
     begin_unrolled(e, "i", n);
     const char *to = entry_text(e, entry_of, n, "i");
     for (int k = 0; k < q->n; k++)
@@ -184,18 +170,19 @@ static void join_registers(Emit *e, Reduction *r, int size)
     Combined *q = &r->q;
     const char *next[IR_MAX_COMBINED];
     int each = r->each / size, all = r->rows * each;
-    declare_parts(e, q, "red", all, next);
+    combined_arrays(e, q, "red", all, next);
     begin_unrolled(e, "i", all);
-    Position to = entry(e, q, next, "i"), from = entry(e, q, q->part, str(e, "i * %d", size));
-    assign(e, q, "", &to, &from);
+    Position to = combined_entry(e, q, next, "i"),
+             from = combined_entry(e, q, q->part, str(e, "i * %d", size));
+    combined_assign(e, q, "", &to, &from);
     for (int t = 1; t < size; t++) {
         int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)all);
         for (int k = 0; k < all; k++) at[k] = r->at[k % each * size + t];
         const char *condition = r->padded ? str(e, "%s + %s < %d", first_of_thread(e, r, r->step),
                                                 entry_text(e, at, all, "i"), q->l->tile[q->axis])
                                           : "";
-        from = entry(e, q, q->part, str(e, "i * %d + %d", size, t));
-        append(e, q, condition, &to, &from);
+        from = combined_entry(e, q, q->part, str(e, "i * %d + %d", size, t));
+        combined_append(e, q, condition, &to, &from);
     }
     end_block(e);
     for (int k = 0; k < each; k++) r->at[k] = r->at[k * size];
@@ -212,16 +199,17 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
     line(e, "const bool %s = (lane & %u) != 0;", upper, bit);
     r->spread = true;
     begin_unrolled(e, "i", all);
-    Position own = entry(e, q, q->part, "i"), y = shuffled(e, q, "shuffle_xor", &own, str(e, "%u", bit)), lo,
-             hi;
+    Position own = combined_entry(e, q, q->part, "i"),
+             y = combined_shuffled(e, q, "shuffle_xor", &own, str(e, "%u", bit)), lo, hi;
     for (int k = 0; k < q->n; k++) {
         lo.v[k] = hi.v[k] = own.v[k];
         if (q->same[k]) continue;
         lo.v[k] = tmp(e, "lo");
-        line(e, "const %s %s = %s ? %s : %s;", ctype(type_of(q, k)), lo.v[k], upper, y.v[k], own.v[k]);
+        line(e, "const %s %s = %s ? %s : %s;", ctype(combined_type_of(q, k)), lo.v[k], upper, y.v[k],
+            own.v[k]);
         hi.v[k] = str(e, "%s ? %s : %s", upper, own.v[k], y.v[k]);
     }
-    Position both = apply(e, q, &lo, &hi);
+    Position both = combined_apply(e, q, &lo, &hi);
     if (r->padded) {
         int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)all);
         for (int k = 0; k < all; k++) at[k] = r->at[k % r->each];
@@ -230,14 +218,14 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
             entry_text(e, at, all, "i"), q->l->tile[q->axis]);
         for (int k = 0; k < q->n; k++) both.v[k] = str(e, "%s ? %s : %s", inside, both.v[k], lo.v[k]);
     }
-    assign(e, q, "", &own, &both);
+    combined_assign(e, q, "", &own, &both);
     end_block(e);
 }
 
 /* Cell `at` of shared memory; of values that are the same in all partial results, the thread's own entry. */
 static Position met(Emit *e, const Combined *q, const char *const *room, const char *at, const char *own)
 {
-    Position p;
+    Position p = { 0 };
     for (int k = 0; k < q->n; k++)
         p.v[k] = q->same[k] ? str(e, "%s[%s]", q->part[k], own) : str(e, "%s[%s]", room[k], at);
     return p;
@@ -258,7 +246,7 @@ static void join_shared(Emit *e, Reduction *r)
         at[k] = r->at[k % r->each] / r->step;
     }
     const char *row = row_number(e, q->keep, q->axis, index_variable(e, "i"), &rows);
-    shared_room(e, q, rows * positions, room);
+    combined_room(e, q, rows * positions, room);
     barrier(e);
     begin_unrolled(e, "i", all);
     const char *place = tmp(e, "place"), *in_thread = index_text(e, thread_coord(e, q->l, q->axis));
@@ -271,16 +259,16 @@ static void join_shared(Emit *e, Reduction *r)
         if (!q->same[k]) line(e, "%s%s[%s] = %s[i];", condition, room[k], cell, q->part[k]);
     end_block(e);
     barrier(e);
-    declare_parts(e, q, "red", r->rows, result);
+    combined_arrays(e, q, "red", r->rows, result);
     begin_unrolled(e, "i", r->rows);
-    Position to = entry(e, q, result, "i"), from;
+    Position to = combined_entry(e, q, result, "i"), from;
     const char *own = str(e, "i * %d", r->each);
     from = met(e, q, room, row, own);
-    assign(e, q, "", &to, &from);
+    combined_assign(e, q, "", &to, &from);
     line(e, "for (int p = 1; p < %d; p++) {", positions);
     e->indent++;
     from = met(e, q, room, str(e, "p * %lld + %s", (long long)rows, row), own);
-    append(e, q, "", &to, &from);
+    combined_append(e, q, "", &to, &from);
     end_block(e);
     end_block(e);
     memcpy(q->part, result, sizeof result);
@@ -342,150 +330,12 @@ static void emit_reduction(Emit *e, Reduction *r)
     }
 }
 
-/* --- scans ------------------------------------------------------------------------------------------- */
-
-/* A scan. `part` is the combination of a thread's registers. `before` is, for each run, the combination of
- * all positions before it, if `has` holds: a scan from the end has its padding in front. */
-typedef struct Scan {
-    Combined q;
-    Runs w;
-    bool back, padded;
-    const char *before[IR_MAX_COMBINED], *total[IR_MAX_COMBINED], *has;
-} Scan;
-
-/* The condition that the run which is `runs` runs further along the axis begins inside of the tile. */
-static const char *run_inside(Emit *e, const Scan *s, int runs)
-{
-    return str(e, "%s + %d < %d", index_text(e, thread_coord(e, s->q.l, s->q.axis)), runs * s->w.per,
-        s->q.l->tile[s->q.axis]);
-}
-
-static const char *both(Emit *e, const char *a, const char *b) { return *b ? str(e, "%s && %s", a, b) : a; }
-
-static void scan_runs_of_threads(Emit *e, Scan *s)
-{
-    Combined *q = &s->q;
-    int n = s->w.per * s->w.groups;
-    declare_parts(e, q, "run", n, q->part);
-    begin_unrolled(e, "i", n);
-    for (int k = 0; k < q->n; k++)
-        line(e, "%s[i] = %s;", q->part[k], element(e, ir_operand(q->i, k), q->l, index_variable(e, "i")));
-    end_block(e);
-    if (s->w.per == 1) return;
-    begin_unrolled(e, "g", s->w.groups);
-    directive(e, "#pragma unroll");
-    if (s->back) line(e, "for (int i = %d; i >= 0; i--) {", s->w.per - 2);
-    else line(e, "for (int i = 1; i < %d; i++) {", s->w.per);
-    e->indent++;
-    Position to = entry(e, q, q->part, str(e, "g * %d + i", s->w.per)),
-             from = entry(e, q, q->part, str(e, "g * %d + i %s 1", s->w.per, s->back ? "+" : "-"));
-    Position r = apply(e, q, &from, &to);
-    const char *place = index_text(e, thread_coord(e, q->l, q->axis));
-    assign(e, q, s->back && s->padded ? str(e, "%s + i + 1 < %d", place, q->l->tile[q->axis]) : "", &to, &r);
-    end_block(e);
-    end_block(e);
-}
-
-/* total: the combination of a run and those of lower (back: higher) lanes; before: of those lanes alone. */
-static void scan_lanes(Emit *e, Scan *s)
-{
-    Combined *q = &s->q;
-    int all = s->w.lanes - 1;
-    bool mask = s->back && s->padded;
-    declare_parts(e, q, "before", s->w.groups, s->before);
-    declare_parts(e, q, "total", s->w.groups, s->total);
-    line(e, "const bool %s = %s;", s->has = tmp(e, "has"),
-        s->w.lanes == 1
-            ? "false"
-            : both(e, str(e, "(lane & %d) != %d", all, s->back ? all : 0), mask ? run_inside(e, s, 1) : ""));
-    begin_unrolled(e, "g", s->w.groups);
-    Position total = entry(e, q, s->total, "g"), before = entry(e, q, s->before, "g"),
-             run = entry(e, q, q->part, str(e, "g * %d + %d", s->w.per, s->back ? 0 : s->w.per - 1));
-    assign(e, q, "", &total, &run);
-    assign(e, q, "", &before, &run);
-    for (int d = 1; d < s->w.lanes; d *= 2) {
-        Position y = shuffled(e, q, "shuffle_from", &total, str(e, "lane %s %d", s->back ? "+" : "-", d)),
-                 sum = apply(e, q, &y, &total);
-        const char *there = s->back ? str(e, "(lane & %d) + %d < %d", all, d, s->w.lanes)
-                                    : str(e, "(lane & %d) >= %d", all, d);
-        assign(e, q, both(e, there, mask ? run_inside(e, s, d) : ""), &total, &sum);
-    }
-    if (s->w.lanes > 1)
-        before = shuffled(e, q, "shuffle_from", &total, str(e, "lane %s 1", s->back ? "+" : "-"));
-    Position to = entry(e, q, s->before, "g");
-    if (s->w.lanes > 1) assign(e, q, "", &to, &before);
-    end_block(e);
-}
-
-/* Combines the results of the warps before this one with `before`. */
-static void scan_warps(Emit *e, Scan *s)
-{
-    Combined *q = &s->q;
-    const char *room[IR_MAX_COMBINED], *sum[IR_MAX_COMBINED];
-    int parts, span = s->w.lanes * s->w.per;
-    int64_t rows;
-    const char *rank = warp_rank(e, q->l, q->axis, &parts);
-    if (parts == 1) return;
-    int last = (q->l->tile[q->axis] - 1) / span; /* of the warps that hold positions of the tile */
-    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)s->w.groups);
-    const int32_t *of = register_map(e, q->l, q->keep);
-    for (int g = 0; g < s->w.groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
-    const char *row =
-        row_number(e, q->keep, q->axis, index_entry(e, first, s->w.groups, index_variable(e, "g")), &rows);
-    shared_room(e, q, rows * parts, room);
-    barrier(e);
-    begin_unrolled(e, "g", s->w.groups);
-    Position to = entry(e, q, room, str(e, "%s * %lld + %s", rank, (long long)rows, row)),
-             from = entry(e, q, s->total, "g");
-    assign(e, q, str(e, "(lane & %d) == %d", s->w.lanes - 1, s->back ? 0 : s->w.lanes - 1), &to, &from);
-    end_block(e);
-    barrier(e);
-    const char *some = tmp(e, "some");
-    line(e, "const bool %s = %s %s %d;", some, rank, s->back ? "<" : ">", s->back ? last : 0);
-    begin_unrolled(e, "g", s->w.groups);
-    line(e, "if (%s) {", some);
-    e->indent++;
-    declare_parts(e, q, "sum", 1, sum);
-    to = entry(e, q, sum, "0");
-    from = entry(e, q, room, str(e, "%lld + %s", (long long)rows * (s->back ? last : 0), row));
-    assign(e, q, "", &to, &from);
-    if (s->back) line(e, "for (int w = %d; w > %s; w--) {", last - 1, rank);
-    else line(e, "for (int w = 1; w < %s; w++) {", rank);
-    e->indent++;
-    from = entry(e, q, room, str(e, "w * %lld + %s", (long long)rows, row));
-    append(e, q, "", &to, &from);
-    end_block(e);
-    from = entry(e, q, s->before, "g");
-    append(e, q, s->has, &to, &from);
-    assign(e, q, "", &from, &to);
-    end_block(e);
-    end_block(e);
-    s->has = str(e, "(%s || %s)", s->has, some);
-}
-
-static void emit_scanned(Emit *e, Scan *s)
-{
-    Combined *q = &s->q;
-    s->back = ir_attr_int(q->i, ATTR_REVERSE, 0);
-    s->padded = q->l->cover[q->axis] != q->l->tile[q->axis];
-    scan_runs(e, q->i, q->l, q->axis, &s->w);
-    scan_runs_of_threads(e, s);
-    scan_lanes(e, s);
-    scan_warps(e, s);
-    begin_unrolled(e, "i", s->w.per * s->w.groups);
-    Position before = entry(e, q, s->before, str(e, "i / %d", s->w.per)), own = entry(e, q, q->part, "i"),
-             r = apply(e, q, &before, &own);
-    assign(e, q, s->has, &own, &r);
-    end_block(e);
-    for (int k = 0; k < q->n; k++) pack_registers(e, &q->i->results[k], q->part[k], type_of(q, k));
-}
-
 void emit_combined(Emit *e, Instr *i)
 {
     Combined q = { .i = i, .n = i->n_operands, .axis = (int)ir_attr_int(i, ATTR_AXIS, 0) };
     for (int k = 0; k < q.n && !q.l; k++)
         if (ir_operand(i, k)->type->layout) q.l = layout_of(e, ir_operand(i, k));
     q.keep = layout_slice(&e->s->arena, q.l, q.axis, true);
-    if (i->op == OP_SCAN) emit_scanned(e, &(Scan){ .q = q });
+    if (i->op == OP_SCAN) emit_combined_scan(e, &q);
     else emit_reduction(e, &(Reduction){ .q = q });
 }

@@ -1,6 +1,6 @@
 /* emit_scan.c: running sums, products and extremes along one axis. They want the layout of kernel_row_layout:
- * a thread holds a run of consecutive elements, lanes and then warps the runs after it. emit_combined.c has
- * scans by a function of the program. */
+ * a thread holds a run of consecutive elements, lanes and then warps the runs after it. emit_combined_scan.c
+ * has scans by a function of the program. */
 #include "backends/gpu/emit.h"
 
 bool runs_of(const Layout *l, int axis, Runs *r)
@@ -34,8 +34,7 @@ void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
     RowStrips *s = arena_new(&e->s->arena, RowStrips);
     *r = (Runs){ 0 };
     if (runs_of(l, axis, r)) return;
-    if (i->op != OP_SCAN && kernel_row_strips(&e->s->arena, l, axis, s))
-        *r = (Runs){ s->per, s->runs, s->lanes, s };
+    if (kernel_row_strips(&e->s->arena, l, axis, s)) *r = (Runs){ s->per, s->runs, s->lanes, s };
     else ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 

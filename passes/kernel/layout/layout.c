@@ -130,17 +130,17 @@ static void fix_indexed(Layouter *c, Instr *i)
 }
 
 /* Tiles that a function combines have one layout, in which positions have an order. For a reduction, this is
- * any layout whose registers, lanes and warps count positions one after another. */
+ * any layout whose registers, lanes and warps count positions one after another, for a scan one of strips. */
 static void fix_combined(Layouter *c, Instr *i)
 {
     Arena *a = &c->s->arena;
-    LayoutTable *lt = &c->p->layouts;
     LayoutAxisPart parts[LAYOUT_MAX_PARTS];
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), held = 0;
     while (held < i->n_operands && !ir_operand(i, held)->type->layout) held++;
     if (held == i->n_operands) layouter_need_any(c, i, held = 0);
-    const Layout *l = layouts_get(lt, ir_operand(i, held)->type);
-    if (i->op == OP_SCAN || layout_axis_parts(l, axis, parts) < 0)
+    const Layout *l = layouts_get(&c->p->layouts, ir_operand(i, held)->type);
+    if (i->op == OP_SCAN) l = kernel_scan_layout(a, c->p, ir_operand(i, held)->type, axis);
+    else if (layout_axis_parts(l, axis, parts) < 0)
         l = kernel_row_layout(a, c->p, ir_operand(i, 0)->type, axis);
     if (!l) ir_fail(c->s, i->loc, "no layout to combine %s", type_string(c->s, ir_operand(i, 0)->type));
     for (int k = 0; k < i->n_operands; k++)
