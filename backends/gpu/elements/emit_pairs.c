@@ -60,10 +60,9 @@ static const char *slot(const Paired *r, int pw, int q)
     return r->p == pw ? "i" : q ? str(e, "%d * i + %d", r->p / pw, q) : str(e, "%d * i", r->p / pw);
 }
 
-/* A broadcast of a stored tile: the tile, and the register that has element x of it. */
-static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
+/* A broadcast of a stored tile: the tile, and the register that has the element of register *at. */
+static const Value *broadcast_at(const Paired *r, const Value *v, Index **at)
 {
-    *at = paired_place(r, x);
     const Layout *l = r->l;
     while (is_alias(v) && !r->e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
         v = ir_operand(v->def, 0);
@@ -73,6 +72,13 @@ static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index *
     if (!r->e->storage[v->id] || v->type->kind != TYPE_TILE || !v->type->layout) return NULL;
     if (!is_alias(v) && l == r->l) *at = map_register(r->e, l, layout_of(r->e, v), *at);
     return v;
+}
+
+/* The same of element x of the group. */
+static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
+{
+    *at = paired_place(r, x);
+    return broadcast_at(r, v, at);
 }
 
 /* Whether registers of two elements that follow each other are one of the stored tile that is broadcast. What
@@ -88,6 +94,18 @@ static bool repeats_stored(const Paired *r, const Value *v)
     return repeats;
 }
 
+/* Whether the four elements of a word of bytes are one value. */
+static bool same_four(const Paired *r, const Value *v)
+{
+    Emit *e = r->e;
+    const bool measure = e->measure;
+    bool same = true;
+    e->measure = false;
+    for (int x = 1; x < 4 && same; x++) same = same_element(e, v, r->l, paired_place(r, 0), paired_place(r, x));
+    e->measure = measure;
+    return same;
+}
+
 bool paired_has_words(const Paired *r, const Value *v)
 {
     uint32_t bits;
@@ -97,11 +115,40 @@ bool paired_has_words(const Paired *r, const Value *v)
     return repeats_stored(r, v);
 }
 
+/* The stored tile whose registers are those of a broadcast, as where lanes have the copies; NULL: none. */
+static const Value *words_of_broadcast(const Paired *r, const Value *v)
+{
+    Emit *e = r->e;
+    const bool measure = e->measure;
+    const Value *from = is_alias(v) && !e->storage[v->id] ? v : NULL;
+    e->measure = false;
+    for (int k = 0; k < (int)layout_regs(r->l) && from; k++) {
+        Index *own = index_number(e, k), *at = own;
+        if (!(from = broadcast_at(r, v, &at)) || !index_equal(at, own)) from = NULL;
+    }
+    e->measure = measure;
+    return from;
+}
+
 bool paired_bytes(const Paired *r, const Value *v)
-{ return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS)); }
+{
+    if (per_word(v->type->dtype) != 4) return false;
+    if (in_run(r, v)) return r->how[v->id] == WORDS;
+    return stored_alike(r, v) || words_of_broadcast(r, v);
+}
 
 static bool shift_of(const Instr *i, int64_t *by)
 { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
+
+/* Whether the four bytes of a word are shifted by the same number, below eight, which threads may tell apart. */
+static bool shifts_alike(const Paired *r, const Instr *i)
+{
+    const Value *by = ir_operand(i, 1);
+    if (dtype_is_signed(ir_result(i)->type->dtype) || paired_in_run(r, by)) return false;
+    if (!r->e->ranges) r->e->ranges = ranges_new(r->e->f);
+    RangeInfo range = range_of(r->e->ranges, by);
+    return range.lo >= 0 && range.hi < 8 && same_four(r, by);
+}
 
 static bool byte_operand(const Paired *r, const Value *v)
 {
@@ -124,8 +171,10 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     case BITS_AND:
     case BITS_OR:
     case BITS_XOR: return byte_operand(r, ir_operand(i, 1));
-    case BITS_SHL: return shift_of(i, &by);
-    case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
+    case BITS_SHL: return shift_of(i, &by) || shifts_alike(r, i);
+    case BITS_SHR:
+        if (shift_of(i, &by)) return !dtype_is_signed(ir_result(i)->type->dtype);
+        return shifts_alike(r, i);
     case BITS_NOT: return false;
     }
     return false;
@@ -226,6 +275,7 @@ const char *paired_word(Paired *r, const Value *v, int q)
     }
     if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
     if (stored_alike(r, v)) return *w = str(e, "%s[%s]", e->storage[v->id], slot(r, pw, q));
+    if (pw == 4) return *w = str(e, "%s[%s]", e->storage[words_of_broadcast(r, v)->id], slot(r, pw, q));
     const Value *s = paired_repeated(r, v);
     if (s) {
         const char *x[2] = { name_of(e, s), name_of(e, s) };
@@ -273,6 +323,26 @@ static const char *chosen(Paired *r, const Instr *i, int q)
     return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
 }
 
+/* Whether the only reader masks what bytes to the left left in each byte. */
+static bool is_masked(const Paired *r, const Instr *i)
+{
+    const Use *u = ir_result(i)->uses;
+    int64_t mask;
+    if (i->op != OP_SHR || !u || u->next || u->user->op != OP_AND || !of_run(r, u->user) ||
+        r->how[ir_result(u->user)->id] != WORDS || !ir_is_const(ir_operand(u->user, 1), &mask))
+        return false;
+    return (mask & 0xff) << range_of(r->e->ranges, ir_operand(i, 1)).hi <= 0xff;
+}
+
+static const char *shifted_alike(Paired *r, const Instr *i, const char *word)
+{
+    Emit *e = r->e;
+    const char *by = tmp(e, "by"), *way = i->op == OP_SHL ? "<<" : ">>";
+    line(e, "const u32 %s = (u32)%s;", by, paired_element(r, ir_operand(i, 1), 0));
+    if (is_masked(r, i)) return str(e, "%s >> %s", word, by);
+    return str(e, "%s %s %s & (0xffu %s %s & 0xffu) * 0x01010101u", word, way, by, way, by);
+}
+
 static const char *bytes_expr(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
@@ -291,7 +361,7 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     case BITS_XOR: return str(e, "%s ^ %s", a, paired_word(r, ir_operand(i, 1), 0));
     case BITS_SHL:
     case BITS_SHR:
-        shift_of(i, &by);
+        if (!shift_of(i, &by)) return shifted_alike(r, i, a);
         return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
             (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
     case BITS_NOT: break; /* of truths alone */
