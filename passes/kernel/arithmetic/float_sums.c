@@ -65,37 +65,28 @@ static Value *as_floats(Session *s, Value *v, DType d, Builder *before)
         &b, i->op, in, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, type_with_dtype(s, v->type, d));
 }
 
-/* Erases the instruction and what it alone has read. */
-static void erase_unread(Instr *i)
+/* Whether the cast makes floats of such a sum. */
+static bool is_candidate(FloatSums *x, const Instr *cast)
 {
-    Value *in[2] = { 0 };
-    if (!i || i->n_results != 1 || ir_result(i)->uses || i->n_operands > 2) return;
-    int n = i->n_operands;
-    for (int k = 0; k < n; k++) in[k] = ir_operand(i, k);
-    ir_erase(i);
-    for (int k = 0; k < n; k++)
-        if ((k == 0 || in[k] != in[0]) && in[k]->def && (op_is_elementwise(in[k]->def->op) ||
-            op_has(in[k]->def->op, OPF_MOVES) || in[k]->def->op == OP_CONST)) erase_unread(in[k]->def);
+    const Value *v = ir_operand(cast, 0);
+    bool bytes = false;
+    return ir_result(cast)->uses && ir_result(cast)->type->dtype == DT_F32 && v->type->kind == TYPE_TILE && dtype_is_int(v->type->dtype) &&
+           v->def && is_sum(v->def->op) && is_of_bytes(x, v, 0, &bytes) && bytes;
 }
 
 bool kernel_pass_float_sums(KernelContext *c)
 {
     FloatSums x = { .f = c->f };
-    InstrList casts = { 0 };
-    bool changed = false;
+    InstrList casts = { 0 }, sums = { 0 };
     ir_collect(&c->s->arena, c->f->body, OP_CAST, &casts);
-    for (size_t k = 0; k < casts.len; k++) {
-        Instr *i = casts.data[k];
-        Value *v = ir_operand(i, 0);
-        bool bytes = false;
-        if (ir_result(i)->type->dtype != DT_F32 || v->type->kind != TYPE_TILE || !dtype_is_int(v->type->dtype) ||
-            !v->def || !is_sum(v->def->op) || !is_of_bytes(&x, v, 0, &bytes) || !bytes)
-            continue;
-        Builder b = ir_before(i);
-        ir_replace(ir_result(i), as_floats(c->s, v, DT_F32, &b));
-        erase_unread(i);
-        x.ranges = NULL; /* of values that are gone */
-        changed = true;
+    for (size_t k = 0; k < casts.len; k++)
+        if (is_candidate(&x, casts.data[k])) vec_push(&c->s->arena, &sums, casts.data[k]);
+    for (size_t k = 0; k < sums.len; k++) {
+        Instr *cast = sums.data[k];
+        Block *block = cast->block;
+        Builder b = ir_before(cast);
+        ir_replace(ir_result(cast), as_floats(c->s, ir_operand(cast, 0), DT_F32, &b));
+        if (k + 1 == sums.len || sums.data[k + 1]->block != block) ir_sweep(block);
     }
-    return changed;
+    return sums.len > 0;
 }
