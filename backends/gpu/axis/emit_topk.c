@@ -270,6 +270,19 @@ static bool has_candidates(Emit *e, const Best *b, const TopkCells *to, int64_t 
            k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS && !(to->values && are_many(e, b));
 }
 
+bool topk_has_candidates(Emit *e, const Instr *i)
+{
+    const Value *x = ir_operand(i, 0);
+    int axis = x->type->rank - 1;
+    Best b = { .l = layout_of(e, x), .axis = axis, .d = x->type->dtype };
+    TopkCells to = { .values = i->results[0].uses != NULL, .places = i->results[1].uses != NULL };
+    b.keep = layout_slice(&e->s->arena, b.l, axis, true);
+    if (!layout_reduce(&e->s->arena, b.l, axis, true, &b.plan)) return false;
+    b.n = (int)layout_regs(b.l);
+    b.m = (int)layout_regs(b.keep);
+    return has_candidates(e, &b, &to, i->results[0].type->shape[axis]);
+}
+
 /* Where the candidates of the warp lie. */
 typedef struct Candidates {
     const char *cells;       /* keys; behind them positions, then elements */
