@@ -230,8 +230,8 @@ static void rounds_by_pairs(
 }
 
 /* Each round takes the largest key that is left; the thread that has the element stores it. */
-static void rounds_by_keys(Emit *e, const Best *b, const Value *x, const TopkCells *to, const Rounds *keys,
-    int64_t k, int64_t free)
+static void rounds_by_keys(
+    Emit *e, const Best *b, const Value *x, const TopkCells *to, const Rounds *keys, int64_t k, int64_t free)
 {
     Rounds r = *keys;
     const char *n = tmp(e, "n");
@@ -257,8 +257,8 @@ static void rounds_by_keys(Emit *e, const Best *b, const Value *x, const TopkCel
 /* --- candidates ---------------------------------------------------------------------------------------- */
 
 enum {
-    MOST_CANDIDATES = 32, /* one for each lane */
-    MOST_FEW = 16,        /* elements wanted of a row: of more, too many lanes have candidates */
+    MOST_CANDIDATES = 32,   /* one for each lane */
+    MOST_FEW = 16,          /* elements wanted of a row: of more, too many lanes have candidates */
     LEAST_LANE_ROUNDS = 32, /* times elements of a lane: what rounds take for less is less */
     CANDIDATE_BYTES = MOST_CANDIDATES * 12 /* of a warp: keys, positions, elements */
 };
@@ -266,8 +266,8 @@ enum {
 /* Whether each warp finds the largest few of one row among candidates. */
 static bool has_candidates(Emit *e, const Best *b, const TopkCells *to, int64_t k)
 {
-    return !is_hip(e) && has_keys(b->d) && b->m == 1 && b->plan.nlane == 5 && b->plan.nwarp == 1 && b->n >= 4 &&
-           k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS && !(to->values && are_many(e, b));
+    return !is_hip(e) && has_keys(b->d) && b->m == 1 && b->plan.nlane == 5 && b->plan.nwarp == 1 &&
+           b->n >= 4 && k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS && !(to->values && are_many(e, b));
 }
 
 bool topk_has_candidates(Emit *e, const Instr *i)
@@ -290,8 +290,8 @@ typedef struct Candidates {
     const char *cell;        /* of the lane's first one */
 } Candidates;
 
-/* The k-th largest of the lanes' largest keys, of equal ones one: k elements of the row are as large at least,
- * and hardly more than k are. */
+/* The k-th largest of the lanes' largest keys, of equal ones one: k elements of the row are as large at
+ * least, and hardly more than k are. */
 static void find_bound(Emit *e, const Best *b, const Rounds *r, int64_t k, Candidates *c)
 {
     const char *left = tmp(e, "left"), *taken = use(e, "TAKEN");
@@ -365,7 +365,8 @@ static void count_as_large(Emit *e, const char *rank, const char *key, const cha
 
 /* The rank of each lane's candidate. Where keys are equal, and counts add up to more than those of different
  * ones, positions decide. */
-static void rank_candidates(Emit *e, const Best *b, const char *rank, const char *key, int64_t k, const char *all)
+static void rank_candidates(
+    Emit *e, const Best *b, const char *rank, const char *key, int64_t k, const char *all)
 {
     const char *n = tmp(e, "n"), *sum = tmp(e, "sum"), *x = tmp(e, "k"), *p = tmp(e, "p"),
                *from = use(e, "shuffle_from_i32");
@@ -388,8 +389,8 @@ static void rank_candidates(Emit *e, const Best *b, const char *rank, const char
 
 /* Elements that are as large as a bound are candidates, each of which a lane has and counts how many come
  * before it. Rounds follow where there are too many, as where elements are equal. */
-static void by_candidates(Emit *e, const Best *b, const Value *x, const TopkCells *to, Rounds *r, int64_t k,
-    int64_t free)
+static void by_candidates(
+    Emit *e, const Best *b, const Value *x, const TopkCells *to, Rounds *r, int64_t k, int64_t free)
 {
     Candidates c = { .cells = tmp(e, "cells") };
     const char *key = tmp(e, "key"), *rank = tmp(e, "rank");
@@ -430,7 +431,8 @@ static void merge_key(Emit *e, const char *most, const char *next, const char *t
 
 static void find_pairs(Emit *e, const Best *b, const Rounds *r, const char *next)
 {
-    const char *taken = use(e, "TAKEN"), *x = tmp(e, "x"), *y = tmp(e, "y"), *other = use(e, "shuffle_xor_i32");
+    const char *taken = use(e, "TAKEN"), *x = tmp(e, "x"), *y = tmp(e, "y"),
+               *other = use(e, "shuffle_xor_i32");
     line(e, "i32 %s[%d], %s[%d];", r->most, b->m, next, b->m);
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = %s[i] = %s;", r->most, next, taken);
@@ -441,8 +443,8 @@ static void find_pairs(Emit *e, const Best *b, const Rounds *r, const char *next
     end_block(e);
     for (int s = 0; s < b->plan.nlane; s++) {
         begin_unrolled(e, "i", b->m);
-        line(e, "const i32 %s = %s(%s[i], %u), %s = %s(%s[i], %u);", x, other, r->most, b->plan.lane_xor[s], y,
-            other, next, b->plan.lane_xor[s]);
+        line(e, "const i32 %s = %s(%s[i], %u), %s = %s(%s[i], %u);", x, other, r->most, b->plan.lane_xor[s],
+            y, other, next, b->plan.lane_xor[s]);
         line(e, "%s[i] = %s(%s[i], %s);", next, use(e, "max_i32"), next, y);
         merge_key(e, r->most, next, "i", x);
         end_block(e);

@@ -62,8 +62,8 @@ const char *byte_to_float(Emit *e, const Value *v, double plus, const Layout *l,
     }
     if (!e->storage[v->id] || v->type->kind != TYPE_TILE) return NULL;
     DType d = v->type->dtype;
-    const char *x = of_word(e, byte_float_fn(e, d, plus), e->storage[v->id], per_word(d),
-        map_register(e, l, layout_of(e, v), i));
+    const char *x = of_word(
+        e, byte_float_fn(e, d, plus), e->storage[v->id], per_word(d), map_register(e, l, layout_of(e, v), i));
     return byte_float_plus(e, d, x, plus);
 }
 

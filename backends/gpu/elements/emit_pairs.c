@@ -101,7 +101,8 @@ static bool same_four(const Paired *r, const Value *v)
     const bool measure = e->measure;
     bool same = true;
     e->measure = false;
-    for (int x = 1; x < 4 && same; x++) same = same_element(e, v, r->l, paired_place(r, 0), paired_place(r, x));
+    for (int x = 1; x < 4 && same; x++)
+        same = same_element(e, v, r->l, paired_place(r, 0), paired_place(r, x));
     e->measure = measure;
     return same;
 }
@@ -140,7 +141,8 @@ bool paired_bytes(const Paired *r, const Value *v)
 static bool shift_of(const Instr *i, int64_t *by)
 { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
 
-/* Whether the four bytes of a word are shifted by the same number, below eight, which threads may tell apart. */
+/* Whether the four bytes of a word are shifted by the same number, below eight, which threads may tell apart.
+ */
 static bool shifts_alike(const Paired *r, const Instr *i)
 {
     const Value *by = ir_operand(i, 1);

@@ -29,9 +29,9 @@ void emit_random_block(
     Emit *, const Instr *, const Layout *, const char *step, const char *const *args, const char **words);
 /* emit_element.c: the bytes of which the operation makes floats, or those to whose floats it adds a whole
  * number; NULL: it does neither, or has it done by the unit that converts, which takes four times as long as
- * others. *plus: the number, or 0. The float of the byte at register i of a tile that is held in words, and the
- * number added to it by the same sum; NULL: it is not held. The function of a word and of a byte's place in it,
- * and its result with what is added. */
+ * others. *plus: the number, or 0. The float of the byte at register i of a tile that is held in words, and
+ * the number added to it by the same sum; NULL: it is not held. The function of a word and of a byte's place
+ * in it, and its result with what is added. */
 const Value *byte_to_float_plus(const Emit *, const Instr *, double *plus);
 const char *byte_to_float(Emit *, const Value *, double plus, const Layout *, Index *i);
 const char *byte_float_fn(Emit *, DType, double plus);

@@ -8,12 +8,12 @@
  * (u8_of_word). To take it out, add to it and convert what comes out takes three instructions of pipes with
  * half the rate.
  *
- * Proof. All sums and differences, and what they are made of, are integers of at most 2^24 in magnitude, which
- * f32 holds: no operation rounds. A sum that is 0 is +0, as no operand is -0.
+ * Proof. All sums and differences, and what they are made of, are integers of at most 2^24 in magnitude,
+ * which f32 holds: no operation rounds. A sum that is 0 is +0, as no operand is -0.
  *
  * Requires: CUDA; tiles; sums and differences of casts of integers of 8 bits and of constants, of which each
- * one has no other use; ranges (ir/analysis/range.h). Keeps: everything. Does not handle: products, whose zeros
- * may be negative. */
+ * one has no other use; ranges (ir/analysis/range.h). Keeps: everything. Does not handle: products, whose
+ * zeros may be negative. */
 #include "ir/analysis/range.h"
 #include "passes/kernel/kernel.h"
 
@@ -70,8 +70,9 @@ static bool is_candidate(FloatSums *x, const Instr *cast)
 {
     const Value *v = ir_operand(cast, 0);
     bool bytes = false;
-    return ir_result(cast)->uses && ir_result(cast)->type->dtype == DT_F32 && v->type->kind == TYPE_TILE && dtype_is_int(v->type->dtype) &&
-           v->def && is_sum(v->def->op) && is_of_bytes(x, v, 0, &bytes) && bytes;
+    return ir_result(cast)->uses && ir_result(cast)->type->dtype == DT_F32 && v->type->kind == TYPE_TILE &&
+           dtype_is_int(v->type->dtype) && v->def && is_sum(v->def->op) && is_of_bytes(x, v, 0, &bytes) &&
+           bytes;
 }
 
 bool kernel_pass_float_sums(KernelContext *c)

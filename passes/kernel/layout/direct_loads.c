@@ -7,8 +7,8 @@
  * The layout of a load is chosen for its accesses: vectors of neighbouring lanes. What reads a small tile,
  * such as scales, high bits or a row that all lanes need, often wants it in another one, with copies in many
  * lanes. The way there is an exchange or a detour through shared memory, with barriers where other warps take
- * part, in each step of a loop. A lane that loads what it reads needs neither: the other lanes' accesses bring
- * the same sectors. C is B taken back through the reshape, which then moves nothing.
+ * part, in each step of a loop. A lane that loads what it reads needs neither: the other lanes' accesses
+ * bring the same sectors. C is B taken back through the reshape, which then moves nothing.
  *
  * Requires: CUDA; no producer warps or clusters; a load without a mask or a token, that operations of one
  * operand, reshapes and one conversion alone read, one after the other; a few accesses, which cost less than
@@ -119,10 +119,11 @@ bool kernel_direct_loads(Session *s, Func *f, KernelPlan *p)
 {
     Direct c = { .s = s, .f = f, .p = p };
     InstrList loads = { 0 };
-    if (p->target->kind != TARGET_CUDA || p->producer_warps || p->cluster > 1 || kernel_skips(p, PASS_DIRECT_LOADS))
+    if (p->target->kind != TARGET_CUDA || p->producer_warps || p->cluster > 1 ||
+        kernel_skips(p, PASS_DIRECT_LOADS))
         return false;
     ir_collect(&s->arena, f->body, OP_LOAD, &loads);
-    for (size_t k = 0; k < loads.len; k++) 
+    for (size_t k = 0; k < loads.len; k++)
         if (may_load_directly(loads.data[k])) load_directly(&c, loads.data[k]);
     return c.changed;
 }
