@@ -388,8 +388,6 @@ int kernel_row_access_bytes(const Func *, const Instr *load, int64_t divisor);
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);
 /* Makes loads of every n-th element of dense ones, which they share. Layouts are assigned. */
 bool kernel_densify_windows(Session *, Func *, KernelPlan *);
-/* Loads small tiles into the layouts in which they are read. Layouts are assigned. */
-bool kernel_direct_loads(Session *, Func *, KernelPlan *);
 /* sliding_windows.c: whether the load can be made of aligned vectors because its window begins a constant
  * number of elements beside a multiple of 16 bytes. */
 bool kernel_slides(const Func *, const KernelPlan *, const Instr *load);

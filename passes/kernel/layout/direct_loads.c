@@ -13,7 +13,7 @@
  * Requires: CUDA; no producer warps or clusters; a load without a mask or a token, that operations of one
  * operand, reshapes and one conversion alone read, one after the other; a few accesses, which cost less than
  * the way that they replace. Keeps: everything. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/layout/groups.h"
 
 enum {
     MOST_STEPS = 8,    /* from the load to what is moved */
@@ -22,16 +22,9 @@ enum {
     BARRIER = 20,      /* of all warps */
 };
 
-typedef struct Direct {
-    Session *s;
-    Func *f;
-    KernelPlan *p;
-    bool changed;
-} Direct;
+static const Layout *layout_of(Layouter *c, const Value *v) { return layouts_get(&c->p->layouts, v->type); }
 
-static const Layout *layout_of(Direct *c, const Value *v) { return layouts_get(&c->p->layouts, v->type); }
-
-static const Layout *with_shape(Direct *c, const Layout *l, const Type *t)
+static const Layout *with_shape(Layouter *c, const Layout *l, const Type *t)
 {
     int32_t tile[TILE_MAX_RANK];
     for (int a = 0; a < t->rank; a++) tile[a] = (int32_t)t->shape[a];
@@ -49,7 +42,7 @@ static Instr *next_step(const Value *v)
 }
 
 /* How the instruction moves elements to its result; NULL: it moves none, or in no known way. */
-static const LayoutConvert *moves(Direct *c, const Instr *i)
+static const LayoutConvert *moves(Layouter *c, const Instr *i)
 {
     const Value *x = ir_operand(i, 0), *r = ir_result(i);
     if (i->op != OP_RESHAPE && i->op != OP_CONVERT) return NULL;
@@ -60,7 +53,7 @@ static const LayoutConvert *moves(Direct *c, const Instr *i)
     return way && way->kind > LAYOUT_CONVERT_REGISTERS ? way : NULL;
 }
 
-static int accesses(Direct *c, const Instr *load, const Layout *l)
+static int accesses(Layouter *c, const Instr *load, const Layout *l)
 {
     LayoutVector v;
     int axis, bytes = dtype_bytes(load->results[0].type->dtype);
@@ -71,7 +64,7 @@ static int accesses(Direct *c, const Instr *load, const Layout *l)
 }
 
 /* Whether the accesses in the layout cost less than those of the load and the way. */
-static bool pays(Direct *c, const Instr *load, const Layout *l, const LayoutConvert *way, int steps)
+static bool pays(Layouter *c, const Instr *load, const Layout *l, const LayoutConvert *way, int steps)
 {
     const Layout *own = layout_of(c, &load->results[0]);
     int n = accesses(c, load, l), before = accesses(c, load, own);
@@ -80,7 +73,7 @@ static bool pays(Direct *c, const Instr *load, const Layout *l, const LayoutConv
     return n <= MOST_ACCESSES && n * ACCESS + more < before * ACCESS + cost;
 }
 
-static void load_directly(Direct *c, Instr *load)
+static bool load_directly(Layouter *c, Instr *load)
 {
     Instr *step[MOST_STEPS];
     const Layout *to[MOST_STEPS];
@@ -88,15 +81,15 @@ static void load_directly(Direct *c, Instr *load)
     int n = 0;
     while (n < MOST_STEPS && !way) {
         Instr *i = next_step(n ? ir_result(step[n - 1]) : &load->results[0]);
-        if (!i) return;
+        if (!i) return false;
         way = moves(c, i);
         step[n++] = i;
     }
-    if (!way) return;
+    if (!way) return false;
     const Layout *l = layout_of(c, ir_result(step[n - 1]));
     for (int k = n; k-- > 0; to[k] = l)
-        if (step[k]->op == OP_RESHAPE && !(l = with_shape(c, l, ir_operand(step[k], 0)->type))) return;
-    if (!pays(c, load, l, way, n - 1)) return;
+        if (step[k]->op == OP_RESHAPE && !(l = with_shape(c, l, ir_operand(step[k], 0)->type))) return false;
+    if (!pays(c, load, l, way, n - 1)) return false;
     for (int k = 0; k < n; k++) {
         Value *v = ir_operand(step[k], 0);
         v->type = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), to[k]);
@@ -105,7 +98,7 @@ static void load_directly(Direct *c, Instr *load)
         ir_replace(ir_result(step[n - 1]), ir_operand(step[n - 1], 0));
         ir_erase(step[n - 1]);
     }
-    c->changed = true;
+    return true;
 }
 
 static bool may_load_directly(const Instr *load)
@@ -115,15 +108,14 @@ static bool may_load_directly(const Instr *load)
            m.result->type->kind == TYPE_TILE && m.result->type->layout;
 }
 
-bool kernel_direct_loads(Session *s, Func *f, KernelPlan *p)
+bool layouter_direct_loads(void *layouter)
 {
-    Direct c = { .s = s, .f = f, .p = p };
+    Layouter *c = layouter;
     InstrList loads = { 0 };
-    if (p->target->kind != TARGET_CUDA || p->producer_warps || p->cluster > 1 ||
-        kernel_skips(p, PASS_DIRECT_LOADS))
-        return false;
-    ir_collect(&s->arena, f->body, OP_LOAD, &loads);
+    bool changed = false;
+    if (c->p->target->kind != TARGET_CUDA || c->p->producer_warps || c->p->cluster > 1) return false;
+    ir_collect(&c->s->arena, c->f->body, OP_LOAD, &loads);
     for (size_t k = 0; k < loads.len; k++)
-        if (may_load_directly(loads.data[k])) load_directly(&c, loads.data[k]);
-    return c.changed;
+        changed |= may_load_directly(loads.data[k]) && load_directly(c, loads.data[k]);
+    return changed;
 }
