@@ -29,17 +29,17 @@ bool topk_keys_are_many(const Emit *, const Best *);
 /* The elements of each row that have the keys r->most, into r->owned. */
 void topk_elements_of_keys(Emit *, const Best *, const TopkRounds *r);
 /* Stores element n of each row, under a condition on register i of the rows ("": always). */
-void topk_store(Emit *, const Best *, const TopkCells *to, int64_t k, const char *n, const char *cond,
-    const char *value);
+void topk_store(
+    Emit *, const Best *, const TopkCells *to, int64_t k, const char *n, const char *cond, const char *value);
 /* One search for each element; the keys are there, and `free` bytes of the scratch area are in use. */
 void topk_by_rounds(Emit *, const Best *, const Value *x, const TopkCells *to, const TopkRounds *keys,
     int64_t k, int64_t free);
-/* emit_topk_few.c: whether each warp finds the largest few of one row among candidates, which take so many bytes
- * of shared memory behind `free`. */
+/* emit_topk_few.c: whether each warp finds the largest few of one row among candidates, which take so many
+ * bytes of shared memory behind `free`. */
 enum { TOPK_CANDIDATE_BYTES = 32 * 12 }; /* of a warp: keys, positions, elements */
 bool topk_takes_candidates(const Emit *, const Best *, const TopkCells *, int64_t k);
-void topk_by_candidates(Emit *, const Best *, const Value *x, const TopkCells *to, TopkRounds *keys, int64_t k,
-    int64_t free);
+void topk_by_candidates(
+    Emit *, const Best *, const Value *x, const TopkCells *to, TopkRounds *keys, int64_t k, int64_t free);
 /* Whether lanes merge the largest two of what each has. */
 bool topk_takes_pairs(const Emit *, const Best *, const TopkCells *, int64_t k);
 void topk_by_pairs(Emit *, const Best *, const Value *x, const TopkCells *to, TopkRounds *keys, int64_t free);

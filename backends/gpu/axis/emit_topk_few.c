@@ -1,5 +1,5 @@
-/* emit_topk_few.c: of topk, the largest few of a row that one warp holds, up to 16, found among candidates; and
- * the largest two without their positions, merged lane by lane. */
+/* emit_topk_few.c: of topk, the largest few of a row that one warp holds, up to 16, found among candidates;
+ * and the largest two without their positions, merged lane by lane. */
 #include "backends/gpu/axis/emit_topk.h"
 
 enum {
@@ -12,7 +12,8 @@ enum {
 bool topk_takes_candidates(const Emit *e, const Best *b, const TopkCells *to, int64_t k)
 {
     return !is_hip(e) && topk_has_keys(b->d) && b->m == 1 && b->plan.nlane == 5 && b->plan.nwarp == 1 &&
-           b->n >= 4 && k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS && !(to->values && topk_keys_are_many(e, b));
+           b->n >= 4 && k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS &&
+           !(to->values && topk_keys_are_many(e, b));
 }
 
 bool topk_has_candidates(Emit *e, const Instr *i)
@@ -172,7 +173,10 @@ void topk_by_candidates(
 
 /* Whether lanes merge the largest two of what each has: positions are not asked for. */
 bool topk_takes_pairs(const Emit *e, const Best *b, const TopkCells *to, int64_t k)
-{ return !is_hip(e) && topk_has_keys(b->d) && k == 2 && !to->places && b->plan.nwarp == 1 && b->n / b->m >= 2; }
+{
+    return !is_hip(e) && topk_has_keys(b->d) && k == 2 && !to->places && b->plan.nwarp == 1 &&
+           b->n / b->m >= 2;
+}
 
 /* Puts the key x[from] between most[to] and next[to]. */
 static void merge_key(Emit *e, const char *most, const char *next, const char *to, const char *x)

@@ -1,5 +1,5 @@
-/* emit_bytes.c: of runs that compute on words (emit_pairs.c), what four bytes of a word take at once: sums whose
- * carries stay within each byte, bits, choices, and shifts by a number that all four have. */
+/* emit_bytes.c: of runs that compute on words (emit_pairs.c), what four bytes of a word take at once: sums
+ * whose carries stay within each byte, bits, choices, and shifts by a number that all four have. */
 #include "backends/gpu/elements/emit_pairs.h"
 
 /* Whether the four elements of a word of bytes are one value. */

@@ -113,7 +113,9 @@ bool layouter_direct_loads(void *layouter)
     Layouter *c = layouter;
     InstrList loads = { 0 };
     bool changed = false;
-    if (c->p->target->kind != TARGET_CUDA || c->p->producer_warps || c->p->cluster > 1) return false;
+    if (c->p->target->kind != TARGET_CUDA || c->p->producer_warps || c->p->cluster > 1 ||
+        kernel_skips(c->p, PASS_DIRECT_LOADS))
+        return false;
     ir_collect(&c->s->arena, c->f->body, OP_LOAD, &loads);
     for (size_t k = 0; k < loads.len; k++)
         changed |= may_load_directly(loads.data[k]) && load_directly(c, loads.data[k]);
