@@ -11,13 +11,14 @@
  * bring the same sectors. C is B taken back through the reshape, which then moves nothing.
  *
  * Requires: CUDA; no producer warps or clusters; a load without a mask or a token, that operations of one
- * operand, reshapes and one conversion alone read, one after the other; a few accesses, which cost less than
- * the way that they replace. Keeps: everything. */
+ * operand, reshapes and one conversion alone read, one after the other; a few accesses, which fill the
+ * sectors that they touch and cost less than the way that they replace. Keeps: everything. */
 #include "passes/kernel/layout/groups.h"
 
 enum {
     MOST_STEPS = 8,    /* from the load to what is moved */
-    MOST_ACCESSES = 8, /* of a lane */
+    MOST_ACCESSES = 4, /* of a lane */
+    MOST_BYTES = 16,   /* that a lane holds */
     ACCESS = 3,        /* issue slots: with its address and its share of L1 */
     BARRIER = 20,      /* of all warps */
 };
@@ -63,6 +64,15 @@ static int accesses(Layouter *c, const Instr *load, const Layout *l)
     return (int)(layout_regs(l) / v.n);
 }
 
+/* Whether a warp's access fills the sectors that it touches, which a few lanes' copies do too. */
+static bool fills_sectors(Layouter *c, const Instr *load, const Layout *l)
+{
+    int axis, bytes = dtype_bytes(load->results[0].type->dtype);
+    kernel_unit_axis(c->f, load, &axis);
+    return axis >= 0 && (int)layout_regs(l) * bytes <= MOST_BYTES &&
+           layouter_sector_use(c, l, axis, bytes, kernel_access_bytes(c->f, load)) >= 90;
+}
+
 /* Whether the accesses in the layout cost less than those of the load and the way. */
 static bool pays(Layouter *c, const Instr *load, const Layout *l, const LayoutConvert *way, int steps)
 {
@@ -89,7 +99,7 @@ static bool load_directly(Layouter *c, Instr *load)
     const Layout *l = layout_of(c, ir_result(step[n - 1]));
     for (int k = n; k-- > 0; to[k] = l)
         if (step[k]->op == OP_RESHAPE && !(l = with_shape(c, l, ir_operand(step[k], 0)->type))) return false;
-    if (!pays(c, load, l, way, n - 1)) return false;
+    if (!fills_sectors(c, load, l) || !pays(c, load, l, way, n - 1)) return false;
     for (int k = 0; k < n; k++) {
         Value *v = ir_operand(step[k], 0);
         v->type = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), to[k]);
