@@ -65,6 +65,7 @@ const PreludeEntry cuda_prelude[] = {
         FN "u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, "
            "0xffffffff;\" : \"=r\"(y) : \"r\"(x), \"r\"(lane)); return y; }" },
     { "warp_max_i32", NULL, "", FN "i32 warp_max_i32(i32 x) { return __reduce_max_sync(0xffffffffu, x); }" },
+    { "warp_sum_i32", NULL, "", FN "i32 warp_sum_i32(i32 x) { return __reduce_add_sync(0xffffffffu, x); }" },
     { "warp_max_f32", NULL, "warp_max_i32 float_bits float_word",
         "/* the bits in the order of numbers; NaN is the canonical one, the largest */\n" FN
         "float warp_max_f32(float x) { const i32 a = (i32)float_word(x), b = warp_max_i32(a ^ (a >> 31 & "

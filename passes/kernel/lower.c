@@ -129,6 +129,7 @@ static void pipeline(Lowering *l)
     RUN(ERFC);
     RUN(NARROW_RESULTS);
     RUN(ROUNDED_INTEGERS);
+    RUN(FLOAT_SUMS);
     RUN(MASK_BRANCH);
     RUN(UNIFORM_GATHERS);
     bool specialized = may_specialize(&l->c) && specialization_with_room(l);

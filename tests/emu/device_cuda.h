@@ -122,6 +122,13 @@ template <class T> EMU T atomicXor(T *p, T x)
     *p = old ^ x;
     return old;
 }
+EMU i32 __reduce_add_sync(u32 mask, i32 x)
+{
+    const EmuWord *w = emu_exchange("redux", &x, 4);
+    u32 sum = 0;
+    for (int l = 0; l < 32; l++) sum += w[l].w[0];
+    return (i32)sum;
+}
 EMU i32 __reduce_max_sync(u32 mask, i32 x)
 {
     const EmuWord *w = emu_exchange("redux", &x, 4);

@@ -31,6 +31,7 @@ bool positions_rise(const Best *);
 void begin_from_last(Emit *, int n);                         /* a loop over registers i, the last first */
 const char *both_hold(Emit *, const char *a, const char *b); /* two conditions, "" always holds */
 void emit_topk(Emit *, Instr *);
+bool topk_has_candidates(Emit *, const Instr *); /* fewer elements than a network would sort */
 
 /* The largest or smallest values of rows: what the thread alone has found of its one row, and the array of
  * all rows' values. */

@@ -423,6 +423,6 @@ void emit_rows(Emit *e, Instr *i)
     if (op_family(i->op) == OPS_ARG) emit_arg(e, i);
     else if (op_family(i->op) == OPS_SCAN) emit_scan(e, i);
     else if (i->op == OP_TOPK) {
-        if (!emit_largest(e, i)) emit_topk(e, i);
+        if (topk_has_candidates(e, i) || !emit_largest(e, i)) emit_topk(e, i);
     } else ir_fail(e->s, i->loc, "%s needs no positions along an axis", op_info[i->op].name);
 }

@@ -1,40 +1,28 @@
 /* emit_topk.c: the largest few of each row, one in each round: by integer keys in the order of the elements,
  * of which each round takes one away, or by pairs of value and position where no key of 32 bits holds an
  * element. */
-#include "backends/gpu/axis/emit_best.h"
-
-/* Elements of the row as integers in its order (sort_key), TAKEN where a round took one or none is. */
-typedef struct Rounds {
-    const char *keys;  /* of all registers */
-    const char *most;  /* of each row: the largest key that is left */
-    const char *own;   /* of each row: where the thread itself has it, or NOWHERE */
-    const char *owned; /* of each row: the element there; NULL: nothing uses elements */
-    /* Elements come from their keys, where registers do not hold both. minus: of each row, whether the
-     * thread's own is -0.0; minus_bits: a bit for each element; NULL for integers, whose keys tell all. */
-    bool from_keys;
-    const char *minus, *minus_bits;
-} Rounds;
+#include "backends/gpu/axis/emit_topk.h"
 
 /* Whether a key of 32 bits holds each element, and TAKEN beside them. */
-static bool has_keys(DType d)
+bool topk_has_keys(DType d)
 {
     DType wide = combined_wide(d);
     return wide == DT_F32 || (dtype_is_int(d) && dtype_bits(d) <= 16);
 }
 
 /* Whether keys and elements beside them take more registers than a thread well has. */
-static bool are_many(const Emit *e, const Best *b)
+bool topk_keys_are_many(const Emit *e, const Best *b)
 {
     enum { MANY_WORDS = 160 };
     return !is_hip(e) && b->n + array_len(b->d, b->n) > MANY_WORDS;
 }
 
-static void begin_rounds(Emit *e, const Best *b, const Value *x, bool elements, Rounds *r)
+static void begin_rounds(Emit *e, const Best *b, const Value *x, bool elements, TopkRounds *r)
 {
     DType wide = combined_wide(b->d);
-    *r = (Rounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), elements ? tmp(e, "owned") : NULL };
+    *r = (TopkRounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), elements ? tmp(e, "owned") : NULL };
     line(e, "i32 %s[%d];", r->keys, b->n);
-    r->from_keys = elements && are_many(e, b);
+    r->from_keys = elements && topk_keys_are_many(e, b);
     if (r->from_keys && dtype_is_float(wide)) {
         r->minus = tmp(e, "minus");
         r->minus_bits = tmp(e, "minus_bits");
@@ -71,7 +59,7 @@ static void extreme_of_lanes(Emit *e, const Best *b, const char *join, const cha
 }
 
 /* The thread's own element of each row, from its key. */
-static void elements_of_keys(Emit *e, const Best *b, const Rounds *r)
+void topk_elements_of_keys(Emit *e, const Best *b, const TopkRounds *r)
 {
     DType wide = combined_wide(b->d);
     begin_unrolled(e, "i", b->m);
@@ -82,7 +70,7 @@ static void elements_of_keys(Emit *e, const Best *b, const Rounds *r)
 }
 
 /* The largest key of each row, and the lowest position that has it, among the lanes of a warp. */
-static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *r)
+static void round_in_warp(Emit *e, const Best *b, const Value *x, const TopkRounds *r)
 {
     const char *taken = use(e, "TAKEN"), *none = use(e, "NOWHERE");
     line(e, "i32 %s[%d], %s[%d];", r->most, b->m, r->own, b->m);
@@ -114,7 +102,7 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
     line(e, "if (%s) { %s[%s] = %s;%s }", both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first),
         r->own, k, pos, keeps);
     end_block(e);
-    if (r->owned && r->from_keys) elements_of_keys(e, b, r);
+    if (r->owned && r->from_keys) topk_elements_of_keys(e, b, r);
     begin_unrolled(e, "i", b->m);
     line(e, "if (%s[i] == %s) %s[i] = %s;", r->most, taken, r->own, none);
     line(e, "%s[i] = %s[i];", b->at, r->own);
@@ -123,7 +111,7 @@ static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *
 }
 
 /* The same among the warps of a row. */
-static void round_across_warps(Emit *e, const Best *b, const Rounds *r, int64_t scratch_from)
+static void round_across_warps(Emit *e, const Best *b, const TopkRounds *r, int64_t scratch_from)
 {
     WarpPairs w;
     pairs_of_warps(e, b, r->most, DT_I32, scratch_from, &w);
@@ -140,7 +128,7 @@ static void round_across_warps(Emit *e, const Best *b, const Rounds *r, int64_t 
     end_block(e);
 }
 
-static void take(Emit *e, const Best *b, const Rounds *r)
+static void take(Emit *e, const Best *b, const TopkRounds *r)
 {
     begin_unrolled(e, "i", b->n);
     const char *k = index_text(e, map_register(e, b->l, b->keep, index_variable(e, "i")));
@@ -149,17 +137,9 @@ static void take(Emit *e, const Best *b, const Rounds *r)
     end_block(e);
 }
 
-/* Where results of topk lie in shared memory: values at base, positions `at` bytes behind; those that
- * something uses. */
-typedef struct TopkCells {
-    const char *base;
-    int64_t at;
-    bool values, places;
-} TopkCells;
-
 /* Element n of each row, under a condition on register i of the rows ("": always). */
-static void store_round(Emit *e, const Best *b, const TopkCells *to, int64_t k, const char *n,
-    const char *cond, const char *value)
+void topk_store(Emit *e, const Best *b, const TopkCells *to, int64_t k, const char *n, const char *cond,
+    const char *value)
 {
     /* Rows of the result are numbered without padding. */
     const char *row = NULL;
@@ -217,18 +197,16 @@ static void rounds_by_pairs(
     line(e, "%s[i] = %s[i];", lv, b->value);
     line(e, "%s[i] = %s[i];", lp, b->at);
     end_block(e);
-    store_round(e, b, to, k, n, "", b->value);
+    topk_store(e, b, to, k, n, "", b->value);
     end_block(e);
 }
 
 /* Each round takes the largest key that is left; the thread that has the element stores it. */
-static void rounds_by_keys(
-    Emit *e, const Best *b, const Value *x, const TopkCells *to, int64_t k, int64_t free)
+void topk_by_rounds(Emit *e, const Best *b, const Value *x, const TopkCells *to, const TopkRounds *keys,
+    int64_t k, int64_t free)
 {
-    Rounds r;
+    TopkRounds r = *keys;
     const char *n = tmp(e, "n");
-    begin_rounds(e, b, x, to->values, &r);
-    barrier(e);
     begin_count(e, n, k);
     /* Positions of so many elements are not held from round to round. */
     Iteration iteration = { .counter = n, .indent = e->indent }, *around = e->iteration;
@@ -239,7 +217,7 @@ static void rounds_by_keys(
     }
     round_in_warp(e, b, x, &r);
     round_across_warps(e, b, &r, free);
-    store_round(e, b, to, k, n, str(e, "%s[i] == %s[i]", r.own, b->at), r.owned);
+    topk_store(e, b, to, k, n, str(e, "%s[i] == %s[i]", r.own, b->at), r.owned);
     take(e, b, &r);
     e->iteration = around;
     e->out = out;
@@ -260,7 +238,18 @@ void emit_topk(Emit *e, Instr *i)
     scratch(e, at + cells * 4);
     TopkCells to = { tmp(e, "sh"), at, values->uses != NULL, places->uses != NULL };
     line(e, "const u32 %s = shared_base + SCRATCH;", to.base);
-    (has_keys(b.d) ? rounds_by_keys : rounds_by_pairs)(e, &b, x, &to, k, (at + cells * 4 + 15) / 16 * 16);
+    int64_t free = (at + cells * 4 + 15) / 16 * 16;
+    if (!topk_has_keys(b.d)) rounds_by_pairs(e, &b, x, &to, k, free);
+    else {
+        TopkRounds r;
+        begin_rounds(e, &b, x, to.values, &r);
+        barrier(e);
+        if (topk_takes_pairs(e, &b, &to, k)) topk_by_pairs(e, &b, x, &to, &r, free);
+        else if (topk_takes_candidates(e, &b, &to, k)) {
+            scratch(e, free + (int64_t)layout_warps(b.l) * TOPK_CANDIDATE_BYTES);
+            topk_by_candidates(e, &b, x, &to, &r, k, free);
+        } else topk_by_rounds(e, &b, x, &to, &r, k, free);
+    }
     barrier(e);
     if (to.values) fill_elements(e, values, to.base, row_major, values->type);
     if (!to.places) return;

@@ -26,7 +26,7 @@ const char *stored_element(Emit *e, const char *array, DType d, Index *i)
     return of_word(e, use(e, str(e, "get_%s", dtype_name(d))), array, p, i);
 }
 
-bool is_byte_to_float(const Emit *e, const Instr *i)
+static bool is_byte_to_float(const Emit *e, const Instr *i)
 {
     if (i->op != OP_CAST || ir_result(i)->type->dtype != DT_F32 || e->target->kind != TARGET_CUDA)
         return false;
@@ -34,7 +34,25 @@ bool is_byte_to_float(const Emit *e, const Instr *i)
     return d == DT_U8 || d == DT_I8;
 }
 
-const char *byte_to_float(Emit *e, const Value *v, const Layout *l, Index *i)
+const Value *byte_to_float_plus(const Emit *e, const Instr *i, double *plus)
+{
+    enum { MOST_PLUS = 1 << 22 };
+    const Instr *cast = i->op == OP_ADD ? ir_operand(i, 0)->def : i;
+    *plus = 0;
+    if (!cast || cast->block != i->block || !is_byte_to_float(e, cast)) return NULL;
+    if (cast != i && (!ir_is_const_float(ir_operand(i, 1), plus) || *plus != (double)(int)*plus ||
+                         *plus < -MOST_PLUS || *plus > MOST_PLUS))
+        return NULL;
+    return ir_operand(cast, 0);
+}
+
+const char *byte_float_fn(Emit *e, DType d, double plus)
+{ return use(e, str(e, plus == 0 ? "%s_of_word" : "%s_in_word", dtype_name(d))); }
+
+const char *byte_float_plus(Emit *e, DType d, const char *x, double plus)
+{ return plus == 0 ? x : str(e, "(%s - %.1ff)", x, (d == DT_I8 ? 0x1p23 + 128 : 0x1p23) - plus); }
+
+const char *byte_to_float(Emit *e, const Value *v, double plus, const Layout *l, Index *i)
 {
     while (
         v->def && v->def->op == OP_BROADCAST && !e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
@@ -43,9 +61,10 @@ const char *byte_to_float(Emit *e, const Value *v, const Layout *l, Index *i)
         l = layout_of(e, v);
     }
     if (!e->storage[v->id] || v->type->kind != TYPE_TILE) return NULL;
-    const char *fn = use(e, str(e, "%s_of_word", dtype_name(v->type->dtype)));
-    return of_word(
-        e, fn, e->storage[v->id], per_word(v->type->dtype), map_register(e, l, layout_of(e, v), i));
+    DType d = v->type->dtype;
+    const char *x = of_word(
+        e, byte_float_fn(e, d, plus), e->storage[v->id], per_word(d), map_register(e, l, layout_of(e, v), i));
+    return byte_float_plus(e, d, x, plus);
 }
 
 /* The coordinates of the operand's element that a virtual broadcast, reshape or permute has at c. */

@@ -122,9 +122,10 @@ static const char *step_element(void *user, const Value *v, int x)
 
 static const char *step_expr(const Run *q, const Instr *i, int x, const char *const *args)
 {
-    const Value *v = i->n_operands ? ir_operand(i, 0) : NULL;
-    bool held = is_byte_to_float(q->e, i) && !(v->def && in_run(q, v->def));
-    const char *whole = held ? byte_to_float(q->e, v, q->l, step_place(q, x)) : NULL;
+    double plus;
+    const Value *v = byte_to_float_plus(q->e, i, &plus);
+    bool held = v && !(v->def && in_run(q, v->def));
+    const char *whole = held ? byte_to_float(q->e, v, plus, q->l, step_place(q, x)) : NULL;
     return whole ? whole : arms_expr(&q->arms, q->e, i, args);
 }
 

@@ -12,12 +12,15 @@ static bool asked_by_element(const Paired *r, const Value *v)
 static const char *element_expr(Paired *r, const Instr *i, int x, const char *const *args)
 {
     Emit *e = r->e;
-    const Value *v = i->n_operands ? ir_operand(i, 0) : NULL;
+    double plus;
+    const Value *v = byte_to_float_plus(e, i, &plus);
     const char *whole = NULL;
-    if (is_byte_to_float(e, i) && !paired_in_run(r, v)) whole = byte_to_float(e, v, r->l, paired_place(r, x));
-    else if (is_byte_to_float(e, i) && r->how[v->id] == WORDS)
-        whole = str(e, "%s(%s, %d)", use(e, str(e, "%s_of_word", dtype_name(v->type->dtype))),
-            paired_word(r, v, x / 4), x % 4);
+    if (v && !paired_in_run(r, v)) whole = byte_to_float(e, v, plus, r->l, paired_place(r, x));
+    else if (v && r->how[v->id] == WORDS) {
+        DType d = v->type->dtype;
+        whole = str(e, "%s(%s, %d)", byte_float_fn(e, d, plus), paired_word(r, v, x / 4), x % 4);
+        whole = byte_float_plus(e, d, whole, plus);
+    }
     return whole ? whole : arms_expr(&r->arms, e, i, args);
 }
 

@@ -60,10 +60,9 @@ static const char *slot(const Paired *r, int pw, int q)
     return r->p == pw ? "i" : q ? str(e, "%d * i + %d", r->p / pw, q) : str(e, "%d * i", r->p / pw);
 }
 
-/* A broadcast of a stored tile: the tile, and the register that has element x of it. */
-static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
+/* A broadcast of a stored tile: the tile, and the register that has the element of register *at. */
+static const Value *broadcast_at(const Paired *r, const Value *v, Index **at)
 {
-    *at = paired_place(r, x);
     const Layout *l = r->l;
     while (is_alias(v) && !r->e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
         v = ir_operand(v->def, 0);
@@ -73,6 +72,13 @@ static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index *
     if (!r->e->storage[v->id] || v->type->kind != TYPE_TILE || !v->type->layout) return NULL;
     if (!is_alias(v) && l == r->l) *at = map_register(r->e, l, layout_of(r->e, v), *at);
     return v;
+}
+
+/* The same of element x of the group. */
+static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
+{
+    *at = paired_place(r, x);
+    return broadcast_at(r, v, at);
 }
 
 /* Whether registers of two elements that follow each other are one of the stored tile that is broadcast. What
@@ -97,38 +103,26 @@ bool paired_has_words(const Paired *r, const Value *v)
     return repeats_stored(r, v);
 }
 
-bool paired_bytes(const Paired *r, const Value *v)
-{ return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS)); }
-
-static bool shift_of(const Instr *i, int64_t *by)
-{ return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
-
-static bool byte_operand(const Paired *r, const Value *v)
+/* The stored tile whose registers are those of a broadcast, as where lanes have the copies; NULL: none. */
+static const Value *words_of_broadcast(const Paired *r, const Value *v)
 {
-    uint32_t bits;
-    return paired_bytes(r, v) || paired_constant(r, v, &bits);
+    Emit *e = r->e;
+    const bool measure = e->measure;
+    const Value *from = is_alias(v) && !e->storage[v->id] ? v : NULL;
+    e->measure = false;
+    for (int k = 0; k < (int)layout_regs(r->l) && from; k++) {
+        Index *own = index_number(e, k), *at = own;
+        if (!(from = broadcast_at(r, v, &at)) || !index_equal(at, own)) from = NULL;
+    }
+    e->measure = measure;
+    return from;
 }
 
-static bool bytes_fit(const Paired *r, const Instr *i)
+bool paired_bytes(const Paired *r, const Value *v)
 {
-    int64_t by;
-    if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
-    if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0)) || paired_narrows(r, i);
-    if (i->op == OP_WHERE)
-        return is_truth(r, ir_operand(i, 0)) && byte_operand(r, ir_operand(i, 1)) &&
-               byte_operand(r, ir_operand(i, 2));
-    if (i->n_operands < 1 || !paired_bytes(r, ir_operand(i, 0))) return false;
-    if (i->op == OP_ADD || i->op == OP_SUB) return byte_operand(r, ir_operand(i, 1));
-    if (op_family(i->op) != OPS_BITS) return false;
-    switch (op_as_bits(i->op)) {
-    case BITS_AND:
-    case BITS_OR:
-    case BITS_XOR: return byte_operand(r, ir_operand(i, 1));
-    case BITS_SHL: return shift_of(i, &by);
-    case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
-    case BITS_NOT: return false;
-    }
-    return false;
+    if (per_word(v->type->dtype) != 4) return false;
+    if (in_run(r, v)) return r->how[v->id] == WORDS;
+    return stored_alike(r, v) || words_of_broadcast(r, v);
 }
 
 /* Bits of one width are the same word whatever they mean. */
@@ -145,7 +139,7 @@ static bool by_words(const Paired *r, const Instr *i)
     DType d = ir_result(i)->type->dtype;
     if (keeps_words(r, i)) return true;
     bool half = d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC));
-    if (per_word(d) == 4) return bytes_fit(r, i);
+    if (per_word(d) == 4) return paired_bytes_fit(r, i);
     if (per_word(d) != 2) return false;
     if (paired_integers(r, i)) return true;
     if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL)
@@ -226,6 +220,7 @@ const char *paired_word(Paired *r, const Value *v, int q)
     }
     if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
     if (stored_alike(r, v)) return *w = str(e, "%s[%s]", e->storage[v->id], slot(r, pw, q));
+    if (pw == 4) return *w = str(e, "%s[%s]", e->storage[words_of_broadcast(r, v)->id], slot(r, pw, q));
     const Value *s = paired_repeated(r, v);
     if (s) {
         const char *x[2] = { name_of(e, s), name_of(e, s) };
@@ -273,32 +268,6 @@ static const char *chosen(Paired *r, const Instr *i, int q)
     return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
 }
 
-static const char *bytes_expr(Paired *r, const Instr *i)
-{
-    Emit *e = r->e;
-    int64_t by;
-    if (i->op == OP_WHERE) return chosen_bytes(r, i);
-    if (i->op == OP_CAST && !is_truth(r, ir_operand(i, 0))) return paired_narrowed(r, i);
-    const char *a = paired_word(r, ir_operand(i, 0), 0);
-    if (i->op == OP_CAST) return str(e, "%s >> 7", a);
-    if (i->op == OP_ADD || i->op == OP_SUB) {
-        const char *fn = use(e, i->op == OP_ADD ? "add4_u8" : "sub4_u8");
-        return str(e, "%s(%s, %s)", fn, a, paired_word(r, ir_operand(i, 1), 0));
-    }
-    switch (op_as_bits(i->op)) {
-    case BITS_AND: return str(e, "%s & %s", a, paired_word(r, ir_operand(i, 1), 0));
-    case BITS_OR: return str(e, "%s | %s", a, paired_word(r, ir_operand(i, 1), 0));
-    case BITS_XOR: return str(e, "%s ^ %s", a, paired_word(r, ir_operand(i, 1), 0));
-    case BITS_SHL:
-    case BITS_SHR:
-        shift_of(i, &by);
-        return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
-            (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
-    case BITS_NOT: break; /* of truths alone */
-    }
-    ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
-}
-
 static const char *words_expr(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
@@ -317,7 +286,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_GE] = "ge2" };
     if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
     if (r->how[to->id] == TRUTHS) return truths_expr(r, i);
-    if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
+    if (per_word(to->type->dtype) == 4) return paired_bytes_expr(r, i);
     if (to->type->dtype == DT_U16 && i->op != OP_WHERE) return paired_integer_word(r, i, q);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return paired_widened(r, i, q);

@@ -35,6 +35,9 @@ bool paired_has(const Paired *, const Instr *);
 static inline bool paired_in_run(const Paired *r, const Value *v) { return v->def && paired_has(r, v->def); }
 /* Whether the value has elements of 8 bits, four of which lie in each word. */
 bool paired_bytes(const Paired *, const Value *);
+/* emit_bytes.c: whether four bytes are computed at a time; the word of the result. */
+bool paired_bytes_fit(const Paired *, const Instr *);
+const char *paired_bytes_expr(Paired *, const Instr *);
 /* emit_widened.c: whether a conversion to 16 bits makes two elements at a time; word q of its result. */
 bool paired_widens(const Paired *, const Instr *);
 const char *paired_widened(Paired *, const Instr *, int q);

@@ -27,11 +27,15 @@ void declare_random_blocks(Emit *, const Instr *first, const Instr *last, uint32
  * args[1], and gives expressions of them. */
 void emit_random_block(
     Emit *, const Instr *, const Layout *, const char *step, const char *const *args, const char **words);
-/* emit_element.c: whether the operation makes a float of a byte, and does not have it done by the unit that
- * converts, which takes four times as long as others; the float of the byte at register i of a tile that is
- * held in words, NULL: it is not. */
-bool is_byte_to_float(const Emit *, const Instr *);
-const char *byte_to_float(Emit *, const Value *, const Layout *, Index *i);
+/* emit_element.c: the bytes of which the operation makes floats, or those to whose floats it adds a whole
+ * number; NULL: it does neither, or has it done by the unit that converts, which takes four times as long as
+ * others. *plus: the number, or 0. The float of the byte at register i of a tile that is held in words, and
+ * the number added to it by the same sum; NULL: it is not held. The function of a word and of a byte's place
+ * in it, and its result with what is added. */
+const Value *byte_to_float_plus(const Emit *, const Instr *, double *plus);
+const char *byte_to_float(Emit *, const Value *, double plus, const Layout *, Index *i);
+const char *byte_float_fn(Emit *, DType, double plus);
+const char *byte_float_plus(Emit *, DType, const char *x, double plus);
 /* Scalars of an instruction in its C declaration (emit.c). */
 void emit_elementwise(Emit *, Instr *);
 

@@ -139,6 +139,8 @@ KernelStepFn layouter_join_gathers;
 
 /* paired_rows.c: the step paired-rows; takes the Layouter, before values have layouts. */
 KernelStepFn layouter_pair_rows;
+/* direct_loads.c: the step direct-loads; takes the Layouter, when values have layouts. */
+KernelStepFn layouter_direct_loads;
 
 /* layout.c: converts operand k of i to layout l; to any layout that it has; and result k of i from the layout
  * `natural` to the one that was assigned, which its users see. */

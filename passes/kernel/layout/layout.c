@@ -410,8 +410,7 @@ static void fix(Layouter *c, Block *blk)
     }
 }
 
-/* --- third walk: what an operation takes whole is put into registers (ir/analysis/held.c)
- * --------------------- */
+/* --- third walk: what an operation takes whole is put into registers (ir/analysis/held.c) ------------- */
 
 /* The first product that may be in flight at product i, as far back as its sum is known; i: none is. ptxas
  * waits for those in flight where the registers of another product's sum are written behind their issue.
@@ -493,6 +492,7 @@ bool kernel_pass_layout(KernelContext *k)
     p->runner->laid_out = true;
     if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, behind_bulk_stores, &c);
     if (!kernel_step(p, PASS_DENSE_WINDOWS, densify_windows, &c)) return true;
+    if (!kernel_step(p, PASS_DIRECT_LOADS, layouter_direct_loads, &c)) return true;
     if (!kernel_step(p, PASS_SLIDING_WINDOWS, slide_windows, &c)) return true;
     kernel_step(p, PASS_UNALIGNED_VECTORS, record_accesses, &c);
     return true;
