@@ -9,13 +9,15 @@ static int words_of(KernelPlan *p, const Type *t)
     return (int)layout_regs(layouts_get(&p->layouts, t)) * (dtype_bytes(t->dtype) + 3) / 4;
 }
 
+static bool reads(const Instr *x) { return x->op == OP_LOAD || x->op == OP_GATHER; }
+
 /* Whether threads do this alone, without waiting for each other, and what it loads does not depend on stores.
  */
 static bool alone(const Func *f, const Instr *x)
 {
     MemParts m;
     if (x->n_blocks) return false;
-    if (x->op == OP_LOAD) return ir_mem_parts(x, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
+    if (reads(x)) return ir_mem_parts(x, &m) && !m.token && f->params[m.param].kind == PARAM_IN;
     if (x->op == OP_STORE || (op_info[x->op].flags & (OPF_ELEM | OPF_VIRTUAL))) return true;
     bool scalars = x->n_results > 0 && (op_info[x->op].flags & OPF_PURE);
     for (int k = 0; k < x->n_results; k++) scalars = scalars && x->results[k].type->kind == TYPE_SCALAR;
@@ -37,7 +39,7 @@ int gpu_rounds_together(const Func *f, KernelPlan *p, bool role, const Instr *lo
         if (!alone(f, x)) return 1;
         int words = x->n_results ? words_of(p, x->results[0].type) : 1;
         work += words;
-        if (x->op == OP_LOAD) loaded += words;
+        if (reads(x)) loaded += words;
     }
     while (n > 1 && (n * loaded > most || n * work > MOST_WORK)) n /= 2;
     return loaded ? n : 1;

@@ -40,6 +40,8 @@ static void check_target(Check *c, const Node *t, int oper)
             arena_printf(
                 &c->s->arena, "`let %s = ...` declares it, or `var` if it is assigned again", t->name));
         check_declare(c, t->name, t->loc, true); /* its uses are not reported again */
+    } else if (n && n->is_array && oper == OPR_NONE) {
+        return; /* all its elements, of a tuple */
     } else if (n && n->is_array) {
         check_note(c, check_fault(c, t->loc, "`%s` is an array of variables", t->name),
             arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));

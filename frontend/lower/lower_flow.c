@@ -48,7 +48,7 @@ static void collect_assigned(Lower *l, const Node *n, Vars *vars)
             Var *v = element                ? lower_scope_find(l, name->kids[0]->name)
                      : name->kind == N_NAME ? lower_scope_find(l, name->name)
                                             : NULL;
-            for (int e = 0; v && element && e < v->n_elements; e++) add_var(l, vars, &v->elements[e]);
+            for (int e = 0; v && e < v->n_elements; e++) add_var(l, vars, &v->elements[e]);
             if (v && v->is_var && !element) add_var(l, vars, v);
         }
         return;

@@ -119,17 +119,14 @@ static Var *target_variable(Lower *l, const Node *target)
             arena_printf(
                 &l->s->arena, "`let %s = ...` declares it, or `var` if it is assigned again", target->name),
             "unknown variable `%s`", target->name);
-    } else if (!var->is_var) {
+    } else if (!var->is_var && !var->elements) {
         lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
     } else return var;
     return NULL;
 }
 
-static void assign_name(Lower *l, const Node *target, V v, Loc loc)
+static void assign_variable(Lower *l, Var *var, V v, Loc loc)
 {
-    if (target->kind == N_NAME && !strcmp(target->name, "_")) return;
-    Var *var = target_variable(l, target);
-    if (!var) return;
     if (v.kind == V_ERROR || var->v.kind == V_ERROR) return;
     const Type *t = var->v.value->type;
     if (value_is_untyped(v)) v = lower_adapt(l, v, t->dtype, loc);
@@ -148,6 +145,25 @@ static void assign_name(Lower *l, const Node *target, V v, Loc loc)
     Value *x = lower_materialize(l, v, loc);
     if (!x->name) ir_set_name(x, var->name);
     var->v = value_ir(x);
+}
+
+static void assign_name(Lower *l, const Node *target, V v, Loc loc)
+{
+    if (target->kind == N_NAME && !strcmp(target->name, "_")) return;
+    Var *var = target_variable(l, target);
+    if (!var || v.kind == V_ERROR) return;
+    if (!var->elements) {
+        assign_variable(l, var, v, loc);
+        return;
+    }
+    if (v.kind != V_TUPLE || v.n != var->n_elements)
+        lower_error_note(l, loc,
+            arena_printf(&l->s->arena, "assign a tuple of %d values, or an element: `%s[0] = ...`",
+                var->n_elements, target->name),
+            "`%s` is an array of %d variables; the value is %s", target->name, var->n_elements,
+            value_describe(l, v));
+    else
+        for (int k = 0; k < v.n; k++) assign_variable(l, &var->elements[k], v.items[k], loc);
 }
 
 static void lower_assign(Lower *l, const Node *n)
