@@ -37,4 +37,11 @@ stages() {
 }
 awk -v four="$(stages 4)" -v five="$(stages 8)" 'BEGIN { exit !(four > 0 && five > 1.1 * four) }' ||
     { echo "FAIL: five stages leave L1 no room"; failures=1; }
+# Three warpgroups that multiply are in the way of the warps that copy, more than two are (H200: 221.0 and 197.6 us).
+beside() {
+    fields estimate "TM=$1, TN=192, TK=64, STAGES=3, GROUP=1, persistent=1, stream_k=$2, cp_async_producer=1" "$root/examples/kernels/gemm.tile" \
+        gemm T=f16 TO=f16 M=704 N=7816 K=2428 t:B p:A:3 p:B:3 p:C:3
+}
+awk -v two="$(beside 128 1)" -v three="$(beside 192 4)" 'BEGIN { exit !(two > 0 && two < three) }' ||
+    { echo "FAIL: warps that copy beside three warpgroups"; failures=1; }
 exit $failures

@@ -33,23 +33,14 @@ static void funnel(const CpAsync *x, const char *w, const char *around, const ch
     }
 }
 
-/* Copies one run of each line of a class. `word` is the word in which its lines begin; -1: the variable
- * `begins` tells. Several runs are read before the first is written, because the compiler keeps the order of
- * both. */
-static void take_class(const CpAsync *x, const char *from, const char *place, int word)
+/* Copies a run of each of `some` lines from line `g` of a class. `word` is the word in which its lines begin;
+ * -1: the variable `begins` tells. All runs are read before the first is written, because the compiler keeps
+ * the order of both. */
+static void take_lines(const CpAsync *x, const char *from, const char *place, int word, int some)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
-    int words = y->run / 4,
-        raw = x->aligned     ? words
-              : y->run == 16 ? 8
-                             : words + 1,
-        some = y->of_class % CP_ASYNC_AT_ONCE == 0 ? CP_ASYNC_AT_ONCE
-               : y->of_class % 2 == 0              ? 2
-                                                   : 1;
-    directive(e, y->of_class > 2 * CP_ASYNC_AT_ONCE ? "#pragma unroll 2" : "#pragma unroll");
-    line(e, "for (int g = 0; g < %d; g += %d) {", y->of_class, some);
-    e->indent++;
+    int words = y->run / 4, raw = x->aligned ? words : y->run == 16 ? 8 : words + 1;
     line(e, "u32 around[%d][%d];", some, raw);
     begin_unrolled(e, "m", some);
     const char *at = str(e, "%s + (g + m) * %d", from, y->group * y->pitch);
@@ -73,6 +64,24 @@ static void take_class(const CpAsync *x, const char *from, const char *place, in
     line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place,
         (long long)y->stage_step);
     end_block(e);
+}
+
+/* Copies the lines of a class, as evenly at once as CP_ASYNC_AT_ONCE allows: 6 are twice 3, 7 are 4 and 3. */
+static void take_class(const CpAsync *x, const char *from, const char *place, int word)
+{
+    Emit *e = x->e;
+    const int n = x->way.of_class, times = (n + CP_ASYNC_AT_ONCE - 1) / CP_ASYNC_AT_ONCE,
+              some = (n + times - 1) / times, rest = n % some;
+    directive(e, n > 2 * CP_ASYNC_AT_ONCE ? "#pragma unroll 2" : "#pragma unroll");
+    line(e, "for (int g = 0; g < %d; g += %d) {", n - rest, some);
+    e->indent++;
+    take_lines(x, from, place, word, some);
+    end_block(e);
+    if (!rest) return;
+    line(e, "{");
+    e->indent++;
+    line(e, "const int g = %d;", n - rest);
+    take_lines(x, from, place, word, rest);
     end_block(e);
 }
 

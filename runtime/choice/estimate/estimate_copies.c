@@ -2,13 +2,15 @@
 #include "runtime/choice/estimate/estimate.h"
 #include <math.h>
 
-/* Vectors come to a staging area and go on from there, a step after the other. */
+/* Vectors come to a staging area and go on from there, a step after the other. Warps that multiply issue from
+ * the same schedulers and read the same shared memory, so that with more of them a step takes longer. */
 double estimate_cp_async(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
     double lines = m->cp_async_apart * c->cp_apart + m->cp_async_class * c->cp_classes;
-    return (m->cp_async * c->cp_async + lines + m->cp_async_step * c->cp_steps) / e->iterations;
+    double beside = 1 + m->cp_async_beside * fmax(0, c->consumers - 1);
+    return beside * (m->cp_async * c->cp_async + lines + m->cp_async_step * c->cp_steps) / e->iterations;
 }
 
 /* Rows of copies of less than 16 bytes begin within a line, of which the next step copies the rest. L1 holds
