@@ -15,7 +15,7 @@ const char *scene_bounds(Scene *, const char *all);
 const char *scene_columns(Scene *);
 
 /* random_scenes.c */
-void scene_batch(Scene *);         /* products of a batch of small matrices: batches */
+void scene_batch(Scene *);          /* products of a batch of small matrices: batches */
 void scene_read_both_ways(Scene *); /* keys that are values, too: transposed stages */
-void scene_own_magnitude(Scene *); /* rows divided by their own magnitude, positions beside a maximum */
-void scene_extremes(Scene *);      /* minima and maxima of bytes: half-integers */
+void scene_own_magnitude(Scene *);  /* rows divided by their own magnitude, positions beside a maximum */
+void scene_extremes(Scene *);       /* minima and maxima of bytes: half-integers */

@@ -2,7 +2,6 @@
  * transposed, rows by their own magnitude, extremes of bytes. */
 #include "random_scene.h"
 #include <stdio.h>
-#include <string.h>
 
 void scene_batch(Scene *x)
 {
@@ -24,9 +23,11 @@ void scene_batch(Scene *x)
     if (chance(a, 50))
         arrange_line(a, "let q = load(BB[i*%d +: %d, %s%d +: %d, 0 +: %d]);", n, n, at, k, k, c);
     else if (chance(a, 50))
-        arrange_line(a, "let q = load(BT[i*%d +: %d, 0 +: %d, %s%d +: %d], order = (0, 2, 1));", n, n, c, at, k, k);
+        arrange_line(
+            a, "let q = load(BT[i*%d +: %d, 0 +: %d, %s%d +: %d], order = (0, 2, 1));", n, n, c, at, k, k);
     else
-        arrange_line(a, "let q = load(BI[%s%d +: %d, 0 +: %d, i*%d +: %d], order = (2, 0, 1));", at, k, k, c, n, n);
+        arrange_line(
+            a, "let q = load(BI[%s%d +: %d, 0 +: %d, i*%d +: %d], order = (2, 0, 1));", at, k, k, c, n, n);
     if (loops && chance(a, 20)) arrange_line(a, "if k %% 2 == i %% 2 { z = mma(p, q, z%s); }", full);
     else arrange_line(a, "z = mma(p, q, z%s);", full);
     if (again)
@@ -53,7 +54,8 @@ void scene_read_both_ways(Scene *x)
     case 1: arrange_line(a, "let kt = %s, order = (1, 0), pad = 2.0);", kv); break;
     case 2: arrange_line(a, "let kt = transpose(%s, cache = stream));", kv); break;
     case 3:
-        arrange_line(a, "let kt = transpose(load(V[j*%d + %d +: %d, 0 +: %d]));", x->tn, below(a, 3), x->tn, x->d);
+        arrange_line(
+            a, "let kt = transpose(load(V[j*%d + %d +: %d, 0 +: %d]));", x->tn, below(a, 3), x->tn, x->d);
         break;
     default: arrange_line(a, "let kt = transpose(kv);"); break;
     }
@@ -65,28 +67,33 @@ void scene_read_both_ways(Scene *x)
     arrange_line(a, "store(OD[i*%d +: %d, 0 +: %d], o%s);", x->tm, x->tm, x->d, sums ? " + c" : "");
 }
 
+/* The rows of a program are those of a tile, or one alone, whose largest magnitude is a number. */
 void scene_own_magnitude(Scene *x)
 {
     Arranger *a = x->a;
-    const int axis = chance(a, 70);
+    const bool alone = chance(a, 60);
+    const int axis = !alone && chance(a, 70);
     const char *most[] = { "127.0", "127.0", "127.0", "100.0", "1.0", "448.0" };
-    char d[96];
-    arrange_line(a, "let t = load(%s[i*%d +: %d, %s +: %d]);", CHOOSE(a, "X", "Y", "Y"), x->tm, x->tm,
-        CHOOSE(a, "0", "0", "1"), x->tn);
+    const char *way[] = { "i8(round(v / d))", "i8(clamp(round(v / d), -128.0, 127.0))",
+        "i8(clamp(round(v / d), -100.0, 90.0))", "u8(round(v / d))", "i16(round(v / d))",
+        "i8(round(v / m))" };
+    char at[64], by[96];
+    if (alone) snprintf(at, sizeof at, "[i, 0 +: %d]", x->tn);
+    else snprintf(at, sizeof at, "[i*%d +: %d, 0 +: %d]", x->tm, x->tm, x->tn);
+    arrange_line(a, "let t = load(%s%s);", CHOOSE(a, "X", "Y", "Y"), at);
     arrange_line(a, "let v = f32(t)%s;", CHOOSE(a, "", "", "", " * -1.0"));
     arrange_line(a, "let m = max(abs(v), axis = %d);", axis);
-    snprintf(d, sizeof d, "max(%s, %s) %s", CHOOSE(a, "m", "m", "m", "max(abs(v), axis = 0)"),
-        CHOOSE(a, "1.0e-10", "1.0e-10", "0.5", "0.0"), chance(a, 80) ? "/ " : "* 0.0078740157");
-    arrange_line(a, "let d = %s%s;", d, strchr(d, '*') ? "" : most[below(a, 6)]);
-    const char *way[] = { "i8(round(v / d))", "i8(clamp(round(v / d), -128.0, 127.0))",
-        "i8(clamp(round(v / d), -100.0, 90.0))", "u8(round(v / d))", "i16(round(v / d))", "i8(round(v / m))" };
-    arrange_line(a, "store(OQ[i*%d +: %d, 0 +: %d], i32(%s));", x->tm, x->tm, x->tn, way[below(a, 6)]);
+    const char *least = CHOOSE(a, "1.0e-10", "1.0e-10", "0.5", "0.0"),
+               *of = CHOOSE(a, "m", "m", "m", "max(abs(v), axis = 0)");
+    snprintf(by, sizeof by, "/ %s", most[below(a, 6)]);
+    arrange_line(a, "let d = max(%s, %s) %s;", of, least, chance(a, 80) ? by : "* 0.0078740157");
+    arrange_line(a, "store(OQ%s, i32(%s));", at, way[below(a, 6)]);
     arrange_line(a, "let best = %s(%s, axis = %d);", CHOOSE(a, "argmax", "argmax", "argmin"),
         CHOOSE(a, "v", "t", "abs(v)"), axis);
     arrange_line(a, "let most = %s(%s, axis = %d);", CHOOSE(a, "max", "max", "min"),
         CHOOSE(a, "v", "v", "abs(v)"), axis);
-    arrange_line(a, "store(OM[i*%d +: %d, 0 +: %d], where(%s == 0, %s, most + 0.0 * m)%s);", x->tm, x->tm, x->tn,
-        "best % 2", CHOOSE(a, "most", "f32(best)", "m"), chance(a, 50) ? " + v" : " + v * 0.0");
+    arrange_line(a, "store(OM%s, where(best %% 2 == 0, %s, most + 0.0 * m) + v%s);", at,
+        CHOOSE(a, "most", "f32(best)", "m"), CHOOSE(a, "", " * 0.0"));
 }
 
 void scene_extremes(Scene *x)
