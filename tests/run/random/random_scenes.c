@@ -82,7 +82,7 @@ void scene_own_magnitude(Scene *x)
     else snprintf(at, sizeof at, "[i*%d +: %d, 0 +: %d]", x->tm, x->tm, x->tn);
     arrange_line(a, "let t = load(%s%s);", CHOOSE(a, "X", "Y", "Y"), at);
     arrange_line(a, "let v = f32(t)%s;", CHOOSE(a, "", "", "", " * -1.0"));
-    arrange_line(a, "let m = max(abs(v), axis = %d);", axis);
+    arrange_line(a, "let m = max(abs(v), axis = %d%s);", axis, alone && chance(a, 70) ? ", drop = true" : "");
     const char *least = CHOOSE(a, "1.0e-10", "1.0e-10", "0.5", "0.0"),
                *of = CHOOSE(a, "m", "m", "m", "max(abs(v), axis = 0)");
     snprintf(by, sizeof by, "/ %s", most[below(a, 6)]);
