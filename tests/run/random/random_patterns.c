@@ -5,7 +5,7 @@
  *
  * Numbers are whole and small, and powers are of whole numbers to the base of two, so that results are equal
  * bit for bit, also those of passes that are allowed to round otherwise. */
-#include "random_head.h"
+#include "random_scene.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +26,10 @@ static const RandomTensor tensors[] = {
     { "in", "BITS", "KB,N", "i32", "bits" },
     { "in", "GROUPED", "KG,N", "f32", "int:2" },
     { "in", "RECORDS", "M,R,R", "f32", "int:9" },
+    { "in", "BA", "P,BM,BK", "T", "int:2" },
+    { "in", "BB", "P,BK,BN", "T", "int:2" },
+    { "in", "BT", "P,BN,BK", "T", "int:2" },
+    { "in", "BI", "BK,BN,P", "T", "int:2" },
     { "inout", "ROWS", "M,8", "f32", "int:5" },
     { "inout", "OD", "M,D", "f32", "int:5" },
     { "inout", "ON", "M,N", "f32", "int:5" },
@@ -34,16 +38,14 @@ static const RandomTensor tensors[] = {
     { "inout", "OI", "M,8", "i32", "int:5" },
     { "in", "BYTES", "M,N", "u8", "bits" },
     { "inout", "OB", "M,N", "u8", "int:5" },
+    { "inout", "BO", "P,BM,BN", "f32", "int:5" },
     { "inout", "OW", "M,N", "i32", "int:5" },
     { "inout", "OV", "M,N", "f32", "int:5" },
+    { "inout", "OM", "M,N", "f32", "int:5" },
+    { "inout", "OQ", "M,N", "i32", "int:5" },
     { "inout", "OF", "M,N", "f32", "int:5" },
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
-
-typedef struct Scene {
-    Arranger *a;
-    int tm, tn, tk, d, heads, r;
-} Scene;
 
 static char *text(void)
 {
@@ -53,7 +55,7 @@ static char *text(void)
 }
 
 /* A number of steps that may be none. */
-static const char *bounds(Scene *x, const char *all)
+const char *scene_bounds(Scene *x, const char *all)
 {
     Arranger *a = x->a;
     char *out = text();
@@ -68,7 +70,7 @@ static const char *bounds(Scene *x, const char *all)
     return out;
 }
 
-static const char *columns(Scene *x)
+const char *scene_columns(Scene *x)
 {
     char *out = text();
     arrange_write(out, EXPR, "cdiv(N, %d)", x->tn);
@@ -148,7 +150,7 @@ static void trimmed(Scene *x)
             a, "var most = full([%d, 1], %s, f32);", x->tm, CHOOSE(a, "-inf", "-inf", "-5.0", "3.0"));
     if (beside) arrange_line(a, "var seen = f32(0);");
     if (ahead) arrange_line(a, "let q = load(X[i*%d +: %d, 0 +: %d]);", x->tm, x->tm, x->tn);
-    arrange_line(a, "for j in %s {", bounds(x, columns(x)));
+    arrange_line(a, "for j in %s {", scene_bounds(x, scene_columns(x)));
     a->indent++;
     arrange_line(a, "let col = j*%d + arange(%d)[None, :];", x->tn, x->tn);
     arrange_line(a, "let mask = %s;", mask_of(x));
@@ -191,7 +193,7 @@ static void grouped(Scene *x)
     arrange_line(a, "var place = full(%s, -1, i32);", shape);
     arrange_line(a, "var odd = zeros(%s, i32);", shape);
     if (nested) arrange_line(a, "for n in 0 .. index(load(CNT[i %% L])) {"), a->indent++;
-    arrange_line(a, "for j in %s {", chance(a, 50) ? bounds(x, columns(x)) : steps);
+    arrange_line(a, "for j in %s {", chance(a, 50) ? scene_bounds(x, scene_columns(x)) : steps);
     a->indent++;
     arrange_line(a, "let v = load(X[%s*%d +: %d, j*%d +: %d], pad = %s);", nested ? "(i + n)" : "i", x->tm,
         x->tm, x->tn, x->tn, CHOOSE(a, "0", "-1.0"));
@@ -274,7 +276,7 @@ static void scaled(Scene *x)
         a, "var c = %s;", chance(a, 80) ? "none" : CHOOSE(a, "rows + columns", "none + 1.0", "both"));
     if (two) arrange_line(a, "var e = none;");
 
-    arrange_line(a, "for k in %s {", bounds(x, deep(x)));
+    arrange_line(a, "for k in %s {", scene_bounds(x, deep(x)));
     a->indent++;
     arrange_line(a, "let p = mma(%s, %s);", operand_of(x, false), operand_of(x, true));
     switch (forms) {
@@ -307,13 +309,13 @@ static void low_rank(Scene *x)
     char *whole = text();
     arrange_write(whole, EXPR, "0 +: %d", x->d);
     arrange_line(a, "var z = zeros([%d, %d], f32);", x->tm, x->d);
-    arrange_line(a, "for k in %s {", bounds(x, deep(x)));
+    arrange_line(a, "for k in %s {", scene_bounds(x, deep(x)));
     arrange_line(a, "    z = mma(load(A[i*%d +: %d, k*%d +: %d]), load(W[k*%d +: %d, %s]), z);", x->tm, x->tm,
         x->tk, x->tk, x->tk, x->tk, chance(a, 50) ? ":" : whole);
     arrange_line(a, "}");
     arrange_line(
         a, "let small = clamp(round(z * 0.25), -4.0, 4.0)%s;", CHOOSE(a, "", " + 1.0", " * 0.5 - 0.5"));
-    arrange_line(a, "for j in %s {", bounds(x, columns(x)));
+    arrange_line(a, "for j in %s {", scene_bounds(x, scene_columns(x)));
     a->indent++;
     arrange_line(a, "let y = load(X[i*%d +: %d, j*%d +: %d]);", x->tm, x->tm, x->tn, x->tn);
     arrange_line(a,
@@ -397,24 +399,6 @@ static void bytes(Scene *x)
     if (chance(a, 50)) arrange_line(a, "store(OW[i*%d +: %d, 0 +: %d], s);", x->tm, x->tm, x->tn);
 }
 
-static void extremes(Scene *x)
-{
-    Arranger *a = x->a;
-    arrange_line(a, "var s = load(BYTES[i*%d +: %d, 0 +: %d]);", x->tm, x->tm, x->tn);
-    arrange_line(a, "var t = s;");
-    for (int k = 2 + below(a, 5); k; k--) {
-        arrange_line(a, "let q%d = load(BYTES[i*%d + %d +: %d, %d +: %d]);", k, x->tm, below(a, 3) - 1, x->tm,
-            k % 4 - 1, x->tn);
-        arrange_line(a, "t = %s(%s, q%d);", CHOOSE(a, "min", "max"), CHOOSE(a, "t", "t", "s"), k);
-        if (chance(a, 60))
-            arrange_line(a, "s = %s(s, %s);", CHOOSE(a, "min", "max"), CHOOSE(a, "t", "u8(90)"));
-    }
-    arrange_line(
-        a, "store(OB[i*%d +: %d, 0 +: %d], %s);", x->tm, x->tm, x->tn, CHOOSE(a, "s", "t", "s - t", "s ^ t"));
-    if (chance(a, 50))
-        arrange_line(a, "store(OF[i*%d +: %d, 0 +: %d], f32(%s));", x->tm, x->tm, x->tn, CHOOSE(a, "s", "t"));
-}
-
 /* A row for each program, and rows of its neighbours. */
 static void neighbours(Scene *x)
 {
@@ -443,14 +427,19 @@ static void sizes(Scene *x)
               n = x->tn * (1 + below(a, 5)) - (ragged ? below(a, x->tn) : 0),
               k = x->tk * (chance(a, 5) ? 0 : 1 + below(a, 5));
     const int kk = k && ragged ? k - below(a, x->tk) : k;
-    snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d D=%d L=%d H=%d R=%d KB=%d KG=%d", m, n, kk,
-        x->d, 1 + below(a, 5), x->heads, x->r, (kk + 7) / 8, (kk + 15) / 16);
+    snprintf(a->k->sizes, sizeof a->k->sizes,
+        "M=%d N=%d K=%d D=%d L=%d H=%d R=%d KB=%d KG=%d P=%d BM=%d BN=%d BK=%d", m, n, kk, x->d,
+        1 + below(a, 5), x->heads, x->r, (kk + 7) / 8, (kk + 15) / 16,
+        x->matrices * (1 + below(a, 4)) - (ragged ? below(a, x->matrices) : 0),
+        x->rows - (ragged ? below(a, x->rows) : 0), x->columns - (ragged ? below(a, x->columns) : 0),
+        x->deep * (1 + below(a, 3)) - (ragged ? below(a, x->deep) : 0));
 }
 
 void random_patterns(uint64_t seed, RandomKernel *out)
 {
     static void (*const scenes[])(Scene *) = { trimmed, trimmed, trimmed, grouped, grouped, scaled, scaled,
-        scaled, low_rank, slices, transform, bytes, bytes, extremes, neighbours, neighbours };
+        scaled, low_rank, slices, transform, bytes, bytes, scene_extremes, neighbours, neighbours,
+        scene_batch, scene_batch, scene_read_both_ways, scene_own_magnitude, scene_own_magnitude };
     memset(out, 0, sizeof *out);
     Arranger arranger = { .k = out, .random = { seed * 13 + 7 } }, *a = &arranger;
     Scene scene = { .a = a }, *x = &scene;
@@ -461,6 +450,10 @@ void random_patterns(uint64_t seed, RandomKernel *out)
     x->d = ONE_OF(a, 8, 16, 32, 64, 4, 1);
     x->heads = 1 + below(a, 5);
     x->r = ONE_OF(a, 2, 3, 4, 8);
+    x->matrices = ONE_OF(a, 2, 4, 8, 16, 3, 1);
+    x->rows = ONE_OF(a, 16, 16, 32, 48, 8);
+    x->columns = ONE_OF(a, 8, 16, 16, 32, 24);
+    x->deep = ONE_OF(a, 16, 16, 32, 8);
     char hint[64] = "";
     if (chance(a, 35))
         snprintf(hint, sizeof hint, " hint (%s)",
@@ -471,12 +464,14 @@ void random_patterns(uint64_t seed, RandomKernel *out)
     a->indent = 1;
     arrange_line(a, "let i = program_id();");
     arrange_line(a, "let row = i*%d + arange(%d)[:, None];", x->tm, x->tm);
-    for (int n = 1 + chance(a, 30), before = -1; n; n--) {
+    bool alone = false;
+    for (int n = 1 + chance(a, 30), all = n, before = -1; n; n--) {
         const int s = below(a, (int)(sizeof scenes / sizeof *scenes));
         if (before >= 0 && scenes[s] == scenes[before]) continue;
         arrange_line(a, "{");
         a->indent = 1;
         scenes[s](x);
+        alone = all == 1 && scenes[s] == scene_own_magnitude;
         arrange_line(a, "}");
         before = s;
     }
@@ -488,6 +483,7 @@ void random_patterns(uint64_t seed, RandomKernel *out)
             .count = TENSORS,
             .functions = functions,
             .always = " X A V CNT HEADS BITS GROUPED RECORDS ",
-            .views = 10 },
+            .views = 10,
+            .extremes = alone && chance(a, 50) },
         "");
 }
