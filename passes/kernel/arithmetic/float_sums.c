@@ -9,7 +9,8 @@
  * half the rate.
  *
  * Proof. All sums and differences, and what they are made of, are integers of at most 2^24 in magnitude,
- * which f32 holds: no operation rounds. A sum that is 0 is +0, as no operand is -0.
+ * which f32 holds: no operation rounds. No sum wraps, and no cast of a byte changes its value (u16 of an i8
+ * may). A sum that is 0 is +0, as no operand is -0.
  *
  * Requires: CUDA; tiles; sums and differences of casts of integers of 8 bits and of constants, of which each
  * one has no other use; ranges (ir/analysis/range.h). Keeps: everything. Does not handle: products, whose
@@ -26,10 +27,16 @@ typedef struct FloatSums {
 
 static bool is_sum(Op op) { return op == OP_ADD || op == OP_SUB; }
 
-static bool is_exact(FloatSums *x, const Value *v)
+static RangeInfo range(FloatSums *x, const Value *v)
 {
     if (!x->ranges) x->ranges = ranges_new(x->f);
-    RangeInfo r = range_of(x->ranges, v);
+    return range_of(x->ranges, v);
+}
+
+/* Whether f32 holds the value. */
+static bool is_exact(FloatSums *x, const Value *v)
+{
+    RangeInfo r = range(x, v);
     return r.lo >= -MOST && r.hi <= MOST;
 }
 
@@ -40,11 +47,12 @@ static bool is_of_bytes(FloatSums *x, const Value *v, int depth, bool *bytes)
     if (ir_is_const(v, NULL)) return is_exact(x, v);
     if (!i || depth > MOST_DEPTH || i->n_results != 1) return false;
     DType from = i->n_operands ? ir_operand(i, 0)->type->dtype : DT_F32;
-    if (i->op == OP_CAST && dtype_is_int(from) && dtype_bits(from) == 8) return *bytes = true;
+    if (i->op == OP_CAST && dtype_is_int(from) && dtype_bits(from) == 8)
+        return *bytes = range_fits(range(x, ir_operand(i, 0)), v->type->dtype);
     if (ir_use_count(v) != 1) return false;
     if (op_has(i->op, OPF_MOVES) && i->n_operands == 1)
         return is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes);
-    return is_sum(i->op) && is_exact(x, v) && is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes) &&
+    return is_sum(i->op) && is_exact(x, v) && range_exact(x->ranges, v) && is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes) &&
            is_of_bytes(x, ir_operand(i, 1), depth + 1, bytes);
 }
 
