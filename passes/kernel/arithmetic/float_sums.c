@@ -52,7 +52,8 @@ static bool is_of_bytes(FloatSums *x, const Value *v, int depth, bool *bytes)
     if (ir_use_count(v) != 1) return false;
     if (op_has(i->op, OPF_MOVES) && i->n_operands == 1)
         return is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes);
-    return is_sum(i->op) && is_exact(x, v) && range_exact(x->ranges, v) && is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes) &&
+    return is_sum(i->op) && is_exact(x, v) && range_exact(x->ranges, v) &&
+           is_of_bytes(x, ir_operand(i, 0), depth + 1, bytes) &&
            is_of_bytes(x, ir_operand(i, 1), depth + 1, bytes);
 }
 
