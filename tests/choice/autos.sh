@@ -52,6 +52,8 @@ cached B=16 H=8 N=16384 S=8
 blocks M=4096 N=4096 K=4096
 blocks M=2048 N=7168 K=4096
 matrices B=262144
+logs M=256 K=256 N=256
+columns M=32768 N=1024
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }

@@ -225,6 +225,26 @@ static int exchange(Search *z, int from)
     return from;
 }
 
+/* The next larger values of two constants at once, of loops without products: the larger tile may want longer
+ * steps to be better than the smaller one, and longer steps the larger tile. */
+static int larger_pairs(Search *z, int from)
+{
+    const int first = z->n_points;
+    if (!z->p->device.model || z->point[from].products || z->point[from].once) return from;
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = i + 1; j < z->n_names && z->n_points < z->most; j++) {
+            uint8_t at[MOST_NAMES];
+            memcpy(at, z->point[from].at, sizeof at);
+            if (z->name[i].derived && z->name[j].derived && ++at[i] < useful(z, &z->name[i]) &&
+                ++at[j] < useful(z, &z->name[j]))
+                search_add(z, at);
+        }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+    return from;
+}
+
 /* Makes the tile longer along one axis of the grid and shorter along another by as many steps, so that it has
  * as many elements: the values of each name by itself may all be worse, as larger and smaller tiles are.
  * Unless `grid`, the steps of the loop become shorter or longer in place of the other axis: where several
@@ -370,7 +390,7 @@ static int improve_all(Search *z, int now, int most)
         int before = now;
         for (int j = 0; j < z->n_names; j++)
             if (!z->name[j].fixed) now = improve_name(z, now, j);
-        now = exchange(z, now);
+        now = larger_pairs(z, exchange(z, now));
         now = search_other_shape(z, now, !z->point[now].products);
         if (same_sizes(z, now, before)) break;
     }
