@@ -9,7 +9,7 @@
 #include "cases.h"
 #include "ref_compare.h"
 
-enum { MAX_RANK = 8, MAX_TENSORS = 24, MAX_SCALARS = 12, MAX_BINDS = 24, NAME_SIZE = 32 };
+enum { MAX_RANK = 8, MAX_TENSORS = 32, MAX_SCALARS = 12, MAX_BINDS = 24, NAME_SIZE = 32 };
 
 typedef enum Role { ROLE_IN, ROLE_OUT, ROLE_INOUT, ROLE_WORK } Role;
 
