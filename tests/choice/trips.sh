@@ -126,8 +126,8 @@ expect() {
 }
 expect sums TN=32 trips 32 M=4096 N=8192
 expect sums TN=256 trips 16 M=4096 N=8192
-# Gathers are not taken together, so that each of 256 rounds waits for two loads.
-expect looked_up TN=32 trips 512 M=4096 N=8192 K=100000
+# Eight of 256 rounds are taken together, gathers too, and wait for two loads each.
+expect looked_up TN=32 trips 64 M=4096 N=8192 K=100000
 expect chased TM=32 trips 64 M=4096 K=100000
 expect ranges T=32 trips 12 S=1024 N=262144 # four of them a pack, which go on until the longest ends
 expect ranges T=128 trips 2 S=1024 N=262144
