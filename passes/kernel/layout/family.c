@@ -175,13 +175,14 @@ static bool returns(Layouter *c, const Group *g)
 }
 
 /* The result of a reduction is in every thread that holds some of what was reduced. A group of such results
- * that is stored from there in whole sectors stays there: to distribute it among all threads would take
- * shared memory and two barriers. */
+ * that is stored from there in whole sectors stays there, and one of which the CTAs of a cluster combine
+ * slices behind the loop: to distribute it among all threads would take shared memory and two barriers. */
 static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     bool back = returns(c, g);
     const Instr *i = back ? g->reduced : g->dropped;
-    if (!i || g->mma || g->ordered || g->unfit || g->visiting || !g->access_bytes || c->p->cluster > 1)
+    const bool rows = c->p->cluster > 1 && !c->p->split_k; /* lie across a cluster */
+    if (!i || g->mma || g->ordered || g->unfit || g->visiting || rows || (!g->access_bytes && !g->combined))
         return NULL;
     if (ir_result(i)->type->rank != rank) return NULL;
     for (int a = 0; a < rank; a++)
@@ -193,8 +194,9 @@ static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_
     if (!from->type->layout) return NULL;
     const Layout *l = layout_slice(
         &c->s->arena, layouts_get(&c->p->layouts, from->type), (int)ir_attr_int(i, ATTR_AXIS, 0), false);
-    return l && (back || layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90) ? l
-                                                                                                    : NULL;
+    const bool stays = back || !g->access_bytes;
+    return l && (stays || layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90) ? l
+                                                                                                     : NULL;
 }
 
 static bool is_half(const Instr *slice)

@@ -390,7 +390,10 @@ static void note_anchors(void *user, Instr *i)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
     if (mma) note_product(c, i, wgmma);
     note_along_axis(c, i);
-    if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
+    if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) {
+        group_of(c, ir_result(i))->combine = i;
+        group_of(c, ir_operand(i, 0))->combined = true;
+    }
     note_shape_change(c, i);
     note_dropped(c, i);
     note_memory(c, i);

@@ -49,6 +49,7 @@ typedef struct Group {
     const Instr *dropped; /* the first reduction that makes one from another group, without the axis */
     const Instr *reduced; /* the same outside of loops too; `dropped` is in one */
     const Instr *combine; /* makes a value of this group from slices of another group's value */
+    bool combined; /* such slices are of a value of this group, which is brought into their layout once */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
