@@ -47,7 +47,7 @@ static const char *of_bytes(Paired *r, const Value *v, int q)
     const char *fn = use(e, "u8_to_u16x2");
     if (paired_in_run(r, v)) return str(e, "%s(%s, %d)", fn, paired_word(r, v, q / 2), q % 2);
     const char *at = index_text(e, paired_place(r, 2 * q));
-    return str(e, "%s(%s[(%s) / 4], (%s) / 2 %% 2)", fn, e->storage[v->id], at, at);
+    return str(e, "%s(%s[(%s) / 4], (%s) / 2 %% 2)", fn, e->storage[paired_held(r, v)->id], at, at);
 }
 
 static const char *shifted(Paired *r, const Instr *i, int q)

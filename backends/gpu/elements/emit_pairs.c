@@ -103,10 +103,10 @@ bool paired_has_words(const Paired *r, const Value *v)
     return repeats_stored(r, v);
 }
 
-/* The stored tile whose registers are those of a broadcast, as where lanes have the copies; NULL: none. */
-static const Value *words_of_broadcast(const Paired *r, const Value *v)
+const Value *paired_held(const Paired *r, const Value *v)
 {
     Emit *e = r->e;
+    if (stored_alike(r, v)) return v;
     const bool measure = e->measure;
     const Value *from = is_alias(v) && !e->storage[v->id] ? v : NULL;
     e->measure = false;
@@ -122,7 +122,7 @@ bool paired_bytes(const Paired *r, const Value *v)
 {
     if (per_word(v->type->dtype) != 4) return false;
     if (in_run(r, v)) return r->how[v->id] == WORDS;
-    return stored_alike(r, v) || words_of_broadcast(r, v);
+    return paired_held(r, v) != NULL;
 }
 
 /* Bits of one width are the same word whatever they mean. */
@@ -219,8 +219,8 @@ const char *paired_word(Paired *r, const Value *v, int q)
         return *w;
     }
     if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
-    if (stored_alike(r, v)) return *w = str(e, "%s[%s]", e->storage[v->id], slot(r, pw, q));
-    if (pw == 4) return *w = str(e, "%s[%s]", e->storage[words_of_broadcast(r, v)->id], slot(r, pw, q));
+    if (stored_alike(r, v) || pw == 4)
+        return *w = str(e, "%s[%s]", e->storage[paired_held(r, v)->id], slot(r, pw, q));
     const Value *s = paired_repeated(r, v);
     if (s) {
         const char *x[2] = { name_of(e, s), name_of(e, s) };

@@ -35,6 +35,9 @@ bool paired_has(const Paired *, const Instr *);
 static inline bool paired_in_run(const Paired *r, const Value *v) { return v->def && paired_has(r, v->def); }
 /* Whether the value has elements of 8 bits, four of which lie in each word. */
 bool paired_bytes(const Paired *, const Value *);
+/* The tile in registers that has such words: the value itself, or one that a broadcast takes as it is, as
+ * where lanes have the copies; NULL: there is none. */
+const Value *paired_held(const Paired *, const Value *);
 /* emit_bytes.c: whether four bytes are computed at a time; the word of the result. */
 bool paired_bytes_fit(const Paired *, const Instr *);
 const char *paired_bytes_expr(Paired *, const Instr *);

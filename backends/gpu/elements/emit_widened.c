@@ -137,7 +137,7 @@ static const char *bytes_by(Paired *r, const Instr *i, int q, const char *how)
         use(e, str(e, "%s_%s_%sx2", dtype_name(x->type->dtype), how, dtype_name(ir_result(i)->type->dtype)));
     if (paired_in_run(r, x)) return str(e, "%s(%s, %d)", fn, paired_word(r, x, q / 2), q % 2 * 2);
     const char *at = index_text(e, paired_place(r, 2 * q));
-    return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
+    return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[paired_held(r, x)->id], at, at);
 }
 
 const char *paired_widened(Paired *r, const Instr *i, int q)
