@@ -309,7 +309,8 @@ bool ir_same_ints(const Instr *, const Instr *, AttrKey); /* an INTS attribute: 
 bool ir_same_window(const Instr *, const Instr *);        /* the same of extents, order and steps */
 /* The value that a tile repeats, found through splats and broadcasts; the value itself if it repeats none. */
 Value *ir_repeated(const Value *);
-/* Whether the first one, or what holds it in the block of the second, stands before that one. */
+/* Whether the first one, or what holds it in the block of the second, is that one or stands before it. The
+ * block of the second must hold the first. */
 bool ir_comes_before(const Instr *, const Instr *);
 bool ir_is_const(const Value *, int64_t *); /* integer, bool or index constants (through splat) */
 bool ir_is_const_float(const Value *, double *);

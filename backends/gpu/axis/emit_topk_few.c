@@ -11,8 +11,8 @@ enum {
 /* Whether each warp finds the largest few of one row among candidates. */
 bool topk_takes_candidates(const Emit *e, const Best *b, const TopkCells *to, int64_t k)
 {
-    return !is_hip(e) && topk_has_keys(b->d) && b->m == 1 && b->plan.nlane == 5 && b->plan.nwarp == 1 &&
-           b->n >= 4 && k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS &&
+    return !is_hip(e) && topk_has_keys(b->d) && b->m == 1 && 1 << b->plan.nlane == e->target->wave &&
+           b->plan.nwarp == 1 && b->n >= 4 && k <= MOST_FEW && k * b->n >= LEAST_LANE_ROUNDS &&
            !(to->values && topk_keys_are_many(e, b));
 }
 

@@ -32,7 +32,7 @@
  * Above 8 parts, or where no axis of the tile divides into as many, a CTA's steps follow from its number in
  * the cluster and that of the cluster, and
  *
- *   %u = workspace_combine %t {kinds = [add], count = clusters}      goes on in the last cluster alone
+ *   %u = workspace_combine %t {kinds = [0], count = clusters}      goes on in the last cluster alone
  *
  * joins the slices of all clusters, and of all sums at once. Where no number of CTAs divides the tile, the
  * parts are CTAs alone.
@@ -46,8 +46,8 @@
  * effects than stores of what was summed, and scatters behind the loops, of what else there is, to tensors
  * that only the loops read (scatter_once); an axis that everything between sums and stores keeps
  * (element-wise operations, broadcasts, reshapes and permutes that keep it whole, reductions along
- * others). Otherwise nothing changes and a performance note says why. Does not handle: persistent grids; a
- * CTA does one program. */
+ * others), or else sums that may meet in the workspace (split_through_workspace). Otherwise nothing changes
+ * and a performance note says why. Does not handle: persistent grids; a CTA does one program. */
 #include "passes/kernel/cluster/split_k.h"
 #include <math.h>
 
@@ -250,7 +250,7 @@ static bool meet_at_once(Division *c)
     for (size_t k = 0; k < c->sums.len; k++) {
         const Sum *s = &c->sums.data[k];
         for (const Use *u = s->loop->results[s->k].uses; u; u = u->next)
-            if (!split_goes_on(c, u) && (u->user == last || ir_comes_before(u->user, last)))
+            if (!split_goes_on(c, u) && ir_comes_before(u->user, last))
                 return split_refuse(
                     c, u->user->loc, "a loop follows a sum that would go through the workspace");
     }

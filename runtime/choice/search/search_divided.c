@@ -25,14 +25,19 @@ enum {
                  become one */
 };
 
-/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
- * there is none. */
-static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
+/* CTAs of a multiprocessor, up to which loops without products are divided, and the ratio of estimates below
+ * which more than one are taken (bench/notes/rows.md, "Columns, and sums of a whole tensor"). */
+enum { MOST_CTAS = 4 };
+static const double CROWDED_GAIN = 0.85;
+
+/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once, `ctas` a
+ * multiprocessor; -1: there is none. */
+static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most, int ctas)
 {
     int found = -1;
     for (int v = 0; v < search_listed(&z->name[j]); v++) {
         int64_t parts = z->name[j].values[v].i;
-        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
+        if (parts > 1 && parts <= most && parts * p->programs <= ctas * (int64_t)z->p->device.units &&
             (found < 0 || parts > z->name[j].values[found].i))
             found = v;
     }
@@ -46,7 +51,7 @@ double search_if_divided(const Search *z, const SearchPoint *p)
     for (int j = 0; j < z->n_names; j++) {
         const SearchName *m = &z->name[j];
         int v = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS && p->programs > 0
-                    ? room_to_divide(z, p, j, INT64_MAX)
+                    ? room_to_divide(z, p, j, INT64_MAX, 1)
                     : -1;
         if (v >= 0) ns /= (double)m->values[v].i;
     }
@@ -78,9 +83,9 @@ static void sink(int *heap, int n, int k, const double *ns)
     }
 }
 
-/* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
- * them: first what should be fastest if dividing costs nothing. */
-static void consider_parts(Search *z, int j, int64_t most)
+/* Adds the points of few programs with as many parts, up to `most`, as there is room for with `ctas` a
+ * multiprocessor, at most DIVIDED of them: first what should be fastest if dividing costs nothing. */
+static void consider_parts(Search *z, int j, int64_t most, int ctas)
 {
     double ns[MOST_POINTS];
     int by[MOST_POINTS], heap[MOST_POINTS], left = 0;
@@ -88,7 +93,7 @@ static void consider_parts(Search *z, int j, int64_t most)
     for (int i = 0; i < n; i++) {
         const SearchPoint *p = &z->point[i];
         const bool may = expected_ns(p) < INFINITY && !loads_together(z, p);
-        by[i] = may ? room_to_divide(z, p, j, most) : -1;
+        by[i] = may ? room_to_divide(z, p, j, most, ctas) : -1;
         if (by[i] < 0) continue;
         ns[i] = expected_ns(p) / (double)z->name[j].values[by[i]].i;
         heap[left++] = i;
@@ -145,8 +150,8 @@ int search_divided(Search *z, int best)
     if (best < 0 || !may_gain(z, best)) return best;
     for (int j = 0; j < z->n_names; j++)
         if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
-            consider_parts(z, j, SEARCH_MOST_OF_A_CLUSTER);
-            consider_parts(z, j, INT64_MAX);
+            consider_parts(z, j, SEARCH_MOST_OF_A_CLUSTER, 1);
+            consider_parts(z, j, INT64_MAX, 1);
         }
     search_improve(z, tops, best_divided(z, tops, SEARCH_AGAIN));
     search_improve(z, tops, search_best_of_different_tiles(z, tops, SEARCH_AGAIN));
@@ -243,15 +248,27 @@ static int most_promising(const Search *z, int j)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i];
         bool may =
-            p->ns < INFINITY && !p->parts_given && room_to_divide(z, p, j, SEARCH_MOST_OF_A_CLUSTER) >= 0;
+            p->ns < INFINITY && !p->parts_given && room_to_divide(z, p, j, SEARCH_MOST_OF_A_CLUSTER, 1) >= 0;
         if (may && (found < 0 || search_if_divided(z, p) < search_if_divided(z, &z->point[found]))) found = i;
     }
     return found;
 }
 
+/* Loops without products of few programs, divided so far that a multiprocessor has several CTAs: while one
+ * waits for its loads or meets, others work. */
+static int several_ctas(Search *z, int j, int best)
+{
+    int tops[SEARCH_AGAIN] = { 0 };
+    if (z->front->products) return best;
+    for (int ctas = 2; ctas <= MOST_CTAS; ctas *= 2) consider_parts(z, j, INT64_MAX, ctas);
+    search_improve(z, tops, best_divided(z, tops, SEARCH_AGAIN));
+    const int found = search_best(z, NULL, 0);
+    return z->point[found].ns < z->point[best].ns * CROWDED_GAIN ? found : best;
+}
+
 /* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these or
- * of larger sizes can be: larger tiles, which load less, leave more room. What the source says of it stays.
- */
+ * of larger sizes can be: larger tiles, which load less, leave more room. What the source says of it stays,
+ * and without a loop there is nothing to divide. */
 static int autos_divided(Search *z)
 {
     int best = search_autos(z), j = added_hint(z, HINT_split_k), first = z->n_points;
@@ -259,13 +276,13 @@ static int autos_divided(Search *z)
     if (z->point[best].divided || z->point[best].parts_given) return best;
     int from = z->point[best].programs < z->p->device.units ? most_promising(z, j) : -1;
     if (from < 0) return best;
-    int v = room_to_divide(z, &z->point[from], j, SEARCH_MOST_OF_A_CLUSTER);
+    int v = room_to_divide(z, &z->point[from], j, SEARCH_MOST_OF_A_CLUSTER, 1);
     search_consider_value(z, z->point[from].at, j, v);
     search_estimate(z);
     if (z->n_points == first || !z->point[first].divided) return best;
     best = search_divided(z, best);
     z->most = MOST_POINTS;
-    return z->point[best].divided ? search_other_shape(z, best, true) : best;
+    return z->point[best].divided ? several_ctas(z, j, search_other_shape(z, best, true)) : best;
 }
 
 /* Whether it may help that programs load together: L2 then hands out fewer bytes. */

@@ -161,8 +161,9 @@ static void add_divisors(Search *z)
  * divided, and neighbouring programs load together; of other kernels programs have other numbers of warps. */
 static void add_hints(Search *z)
 {
-    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 }, together[] = { 1, 2 }, axes[] = { 0, 1 };
-    static const int more_parts[] = { 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128 };
+    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128, 256 }, together[] = { 1, 2 },
+                     axes[] = { 0, 1 };
+    enum { PARTS_OF_A_CLUSTER = 7, PARTS = sizeof parts / sizeof *parts };
     static const int warps[] = { 1, 2, 4, 8, 16 }, few_warps[] = { 1, 2 };
     static const int ctas[] = { 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32 }, sharing[] = { 1, 2, 4, 8 };
     if (!z->p->device.model || search_on_cpu(z) || (z->tune->n && !search_has_autos(z))) return;
@@ -174,9 +175,9 @@ static void add_hints(Search *z)
             add_hint(z, "cluster", sharing, sizeof sharing / sizeof *sharing);
     }
     if (!z->front->products && z->p->device.target->cluster_ctas > 1 && search_declares_auto(z))
-        add_hint(z, "split_k", more_parts, sizeof more_parts / sizeof *more_parts);
+        add_hint(z, "split_k", parts, PARTS);
     if (z->front->products && z->p->device.target->cluster_ctas > 1) {
-        add_hint(z, "split_k", parts, sizeof parts / sizeof *parts);
+        add_hint(z, "split_k", parts, PARTS_OF_A_CLUSTER);
         add_hint(z, "cluster", together, sizeof together / sizeof *together);
         add_hint(z, "cluster_axis", axes, sizeof axes / sizeof *axes);
     }
