@@ -91,4 +91,19 @@ takes warps=1 "$work/rows.tile" running M=189840 N=707
 sed 's/    grid (B)$/    grid (B) hint (warps = 8)/' "$kernels/viterbi.tile" >"$work/viterbi.tile"
 grep -q 'hint (warps = 8)' "$work/viterbi.tile" || { echo "FAIL: the hint was not written"; failures=1; }
 takes "" "$work/viterbi.tile" viterbi B=128 T=256 S=64
+# Loops that only add are divided until a multiprocessor has two CTAs and more where that is clearly faster; where it is not, they are
+# divided among as many CTAs as there are multiprocessors at most.
+columns=$2/tests/choice/autos.tile
+takes "TM=64, TN=256, warps=8, split_k=256" "$columns" columns M=131072 N=256
+takes "TM=64, TN=256, warps=8, split_k=16" "$columns" columns M=16384 N=4096
+cat >"$work/sums.tile" <<'KERNEL'
+kernel at_the_end(in f16 X[M, N], out f32 Y[N], const int TM = auto, const int TN = auto) grid (cdiv(N, TN))
+{
+    let j = program_id();
+    var acc = zeros([TM, TN], f32);
+    for i in 0 .. cdiv(M, TM) { acc += f32(load(X[i*TM +: TM, j*TN +: TN])); }
+    store(Y[j*TN +: TN], sum(acc, axis = 0, drop = true));
+}
+KERNEL
+takes "TM=16, TN=64, warps=16, split_k=8" "$work/sums.tile" at_the_end M=32768 N=1024
 exit $failures
